@@ -14,7 +14,7 @@ help:
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
 	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
 	@echo "make test-cupy    a share of CuPy's own test suite, as a guest (15 minutes)"
-	@echo "make test-compilers  Triton and JAX, as guests; downloads 3 GB"
+	@echo "make test-compilers  Triton, JAX, Warp and Taichi, as guests; downloads 3 GB"
 	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 and 13); downloads 150 MB"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"

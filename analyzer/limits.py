@@ -1,7 +1,8 @@
-"""What ends an analysis early: an executable that cannot be read (`AnalysisError`), and the time that is used up (`Budget`).
+"""What ends an analysis early: an executable that cannot be read (`AnalysisError`), and the time that is used up
+(`Budget`).
 
-A budget counts processor time of the thread that analyzes, so that a loaded machine skips no more than a quiet one. It looks at
-the clock too, for a process that gets hardly any processor time: that limit is much later.
+A budget counts processor time of the thread that analyzes, so that a loaded machine skips no more than a quiet one. It
+looks at the clock too, for a process that gets hardly any processor time: that limit is much later.
 """
 
 from __future__ import annotations

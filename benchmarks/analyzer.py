@@ -1,13 +1,16 @@
-"""How long the analyzer takes, per program and per MB of code; and beside angr's CFGFast and LoopFinder on the same files.
+"""How long the analyzer takes, per program and per MB of code; and beside angr's CFGFast and LoopFinder on the same
+files.
 
-Three groups: tests/native, the golden corpus, and one large program, many of Thrust's algorithms (benchmarks/analyzer/large.cu), nearly all of
-whose code reaches CUDA; compiling that takes minutes, once. Two comparisons: graphs and loops alone, and the whole analysis (values, classes,
-trip counts, permissions besides) with angr's graphs and loops.
+Three groups: tests/native, the golden corpus, and one large program, many of Thrust's algorithms
+(benchmarks/analyzer/large.cu), nearly all of whose code reaches CUDA; compiling that takes minutes, once. Two
+comparisons: graphs and loops alone, and the whole analysis (values, classes, trip counts, permissions besides) with
+angr's graphs and loops.
 
 Every analysis runs in a process of its own, as `farlane analyze` does, and times itself without the start of Python and
-imports; so does angr. What the start takes is measured as well. Times are processor time, because both run on one thread and machines
-are shared: under load it still grows, so the load is printed. Only what the command takes for the large program is measured on the clock, too. Ours and angr's alternate. Headers are compared in the functions that
-reach CUDA; a goal is printed with the ratio. `--quick` takes a few programs only, and each once.
+imports; so does angr. What the start takes is measured as well. Times are processor time, because both run on one
+thread and machines are shared: under load it still grows, so the load is printed. Only what the command takes for the
+large program is measured on the clock, too. Ours and angr's alternate. Headers are compared in the functions that reach
+CUDA; a goal is printed with the ratio. `--quick` takes a few programs only, and each once.
 """
 
 from __future__ import annotations
@@ -128,7 +131,8 @@ def start(path: Path) -> None:
 
 
 def on_the_clock(path: Path, size: int) -> None:
-    """What making a manifest takes a user of a program of `size` bytes of .text: the whole command, which uses two processes for a large one."""
+    """What making a manifest takes a user of a program of `size` bytes of .text: the whole command, which uses two
+    processes for a large one."""
     taken = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(RUNS):

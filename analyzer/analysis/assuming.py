@@ -1,8 +1,9 @@
-"""A second reading of the functions with loops that are not known when they are entered, which assumes of memory what holds in nearly all
-programs and cannot be told from the code: see `Memory.separate`.
+"""A second reading of the functions with loops that are not known when they are entered, which assumes of memory what
+holds in nearly all programs and cannot be told from the code: see `Memory.separate`.
 
-What it finds are predictions, which are checked when the program runs, and they are marked. Nothing else rests on it: whether a test at a
-call is exact, on which `more` and `remaining` hang, is said by the first reading, and permissions are proven on their own.
+What it finds are predictions, which are checked when the program runs, and they are marked. Nothing else rests on it:
+whether a test at a call is exact, on which `more` and `remaining` hang, is said by the first reading, and permissions
+are proven on their own.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class SecondReading:
         self._describe = describe
 
     def improved(self, reports: Sequence[LoopReport]) -> list[LoopReport]:
-        """The reports, all of the loops of a function or of several, with those put in their place that describe a loop which was not."""
+        """The reports, all of the loops of a function or of several, with those put in their place that describe a loop
+        which was not."""
         wanting = dict.fromkeys(
             report.entry for report in reports if not report.described and _STAYS.isdisjoint(report.reasons)
         )

@@ -1,8 +1,8 @@
 """Everything that the analysis says of a program, one claim at a time, each with whether it is proven.
 
-Two engines stand behind the claims, and this is their one interface. Predictions (`flow`, `loops`) may be wrong: the shim compares them
-with what the program does. Permissions (`permissions`) are proven from the machine code and trusted. docs/analyzer.md says why there are
-two, and what one engine would need.
+Two engines stand behind the claims, and this is their one interface. Predictions (`flow`, `loops`) may be wrong: the
+shim compares them with what the program does. Permissions (`permissions`) are proven from the machine code and trusted.
+docs/analyzer.md says why there are two, and what one engine would need.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Claim(NamedTuple):
         says: what is claimed.
         proven: whether it is proven; otherwise it is a prediction.
         basis: the proof; of a prediction, the reasons why no more is known.
-        assumes: what a prediction rests on: "success" (no CUDA call fails), "separate" (pointers read from memory point to objects of
-            their own).
+        assumes: what a prediction rests on: "success" (no CUDA call fails), "separate" (pointers read from memory point
+            to objects of their own).
     """
 
     about: str

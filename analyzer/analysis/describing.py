@@ -36,7 +36,8 @@ from farlane.analyzer.loops.shape.body import Body
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.values.expression import LOAD, Value
 
-MOST_CALLED = 1000  # calls in called functions, of a loop: of one with more their arguments are not judged, as nothing could use them
+# Calls in called functions, of a loop: of one with more their arguments are not judged, as nothing could use them.
+MOST_CALLED = 1000
 
 
 class Describer:
@@ -174,7 +175,8 @@ class Describer:
         return tuple(arguments), kinds
 
     def _doubt(self, reasons: set[Reason], known: Callable[..., bool], *about: object) -> None:
-        """Reasons that stand in the way unless something is known, which is asked only where they were not found before."""
+        """Reasons that stand in the way unless something is known, which is asked only where they were not found
+        before."""
         if not reasons <= self._reasons and not known(*about):
             self._reasons |= reasons
 

@@ -40,13 +40,15 @@ def analyze(
     Args:
         program: the file, where it is loaded already; `spent`: the seconds that loading it took, of those given.
         in_callees: whether continuations are wanted for calls in called functions too, of which no manifest tells.
-        beside: whether a large one's second share is analyzed in a process of its own; this one must have no other threads then.
+        beside: whether a large one's second share is analyzed in a process of its own; this one must have no other
+            threads then.
 
     Raises:
         AnalysisError: it cannot be read.
     """
     collecting = gc.isenabled()
-    gc.disable()  # what is made here is kept to the end: looking for garbage among it finds none, and takes a tenth of the time
+    # What is made here is kept to the end: looking for garbage among it finds none, and takes a tenth of the time.
+    gc.disable()
     try:
         return _analyze(path, Budget(seconds, spent), in_callees, beside, program)
     finally:
@@ -115,7 +117,8 @@ def _read(
 
 
 def may_hold(functions: Functions, start: int) -> bool:
-    """Whether a loop of a function may hold a CUDA call, by its graph alone: else its values are wanted only where it is called."""
+    """Whether a loop of a function may hold a CUDA call, by its graph alone: else its values are wanted only where it
+    is called."""
     if not functions.program.may_loop(start):
         return False
     try:

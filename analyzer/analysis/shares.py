@@ -1,10 +1,12 @@
 """Large programs are analyzed in two shares, which two processors can do at a time.
 
-Owns how the functions are divided, the process of its own in which a share may be analyzed, and the questions about permissions, which
-are answered for all shares together afterwards. How a program is divided depends on its code alone, never on the machine: each share is
-analyzed as if there were no other, so the result is the same whether they run beside each other or one after another.
+Owns how the functions are divided, the process of its own in which a share may be analyzed, and the questions about
+permissions, which are answered for all shares together afterwards. How a program is divided depends on its code alone,
+never on the machine: each share is analyzed as if there were no other, so the result is the same whether they run
+beside each other or one after another.
 
-The process is a copy of this one (fork), so the program is loaded and swept once; it ends with this one, whatever ends that.
+The process is a copy of this one (fork), so the program is loaded and swept once; it ends with this one, whatever ends
+that.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ T = TypeVar("T")
 def divide(program: Program, starts: Sequence[int]) -> list[Sequence[int]]:
     """Functions, in order, in one or two shares.
 
-    Two are of about the same size, cut where they have least in common: what both call is analyzed in both. Neighbours stay together, as
-    what is compiled together calls the same functions.
+    Two are of about the same size, cut where they have least in common: what both call is analyzed in both. Neighbours
+    stay together, as what is compiled together calls the same functions.
     """
     sizes = [_size(program, start) for start in starts]
     total = sum(sizes)
@@ -58,8 +60,8 @@ def _size(program: Program, start: int) -> int:
 
 
 def _reached(program: Program, starts: Sequence[int]) -> list[int]:
-    """For each function, the bytes of those that it and the ones before it may call, however deep, themselves included; of such as may
-    hold loops, because others are analyzed only where they are called."""
+    """For each function, the bytes of those that it and the ones before it may call, however deep, themselves included;
+    of such as may hold loops, because others are analyzed only where they are called."""
     found: list[int] = []
     seen: set[int] = set()
     so_far = 0
@@ -95,14 +97,16 @@ class Asking(Protocol):
 
 @dataclass(frozen=True)
 class Open(Permission):
-    """A question in the place of its answer: the arguments of `Prover.permission`, or of `Prover.reached` where there is an `outer`."""
+    """A question in the place of its answer: the arguments of `Prover.permission`, or of `Prover.reached` where there
+    is an `outer`."""
 
     outer: int | None = None
     chain: tuple[int, ...] = ()
 
 
 class Questions:
-    """In a prover's place: what is permitted may hang on what is found in the other share, so it is asked when both are there."""
+    """In a prover's place: what is permitted may hang on what is found in the other share, so it is asked when both are
+    there."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[int, int, int | None, tuple[int, ...]], Open] = {}
@@ -144,7 +148,8 @@ def both(
     budget: Budget,
     beside: bool,
 ) -> tuple[Share, Share]:
-    """Both shares of a large program; one after another where there is no second processor, or no second process to be had."""
+    """Both shares of a large program; one after another where there is no second processor, or no second process to be
+    had."""
     left = budget.left()
 
     def second() -> Share:

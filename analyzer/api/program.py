@@ -1,7 +1,8 @@
-"""`farlane.analyzer.open`: an executable with its functions, graphs, loops, calls and claims, each found when it is asked for.
+"""`farlane.analyzer.open`: an executable with its functions, graphs, loops, calls and claims, each found when it is
+asked for.
 
-Graphs need no more than the code; loops, calls and claims need the whole analysis, which runs once. Raises AnalysisError where the file
-cannot be read, or a function's graph is not known. Not for several threads at once.
+Graphs need no more than the code; loops, calls and claims need the whole analysis, which runs once. Raises
+AnalysisError where the file cannot be read, or a function's graph is not known. Not for several threads at once.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Executable:
         path: the file.
         seconds: the processor time that the analysis may take; functions beyond it are listed in `report.skipped`.
         in_callees: whether the exit tests behind calls in called functions are wanted too.
-        beside: whether a large file's second share may be analyzed in a process of its own; this one must have no other threads then.
+        beside: whether a large file's second share may be analyzed in a process of its own; this one must have no other
+            threads then.
 
     Raises:
         AnalysisError: the file cannot be read.
@@ -113,7 +115,8 @@ class Executable:
         return tuple(Function(self, start) for start in sorted(self.program.functions()))
 
     def function(self, which: str | int) -> Function:
-        """A function by its name, or by its address; raises AnalysisError where there is none, or several have the name."""
+        """A function by its name, or by its address; raises AnalysisError where there is none, or several have the
+        name."""
         found = [each for each in self.functions if which in (each.name, each.address)]
         if len(found) != 1:
             raise AnalysisError(f"{self.path}: {len(found)} functions are called {which}")

@@ -1,8 +1,9 @@
 """`farlane analyze`: the loops with CUDA calls of an executable, as a report or as a manifest.
 
-Owns the command line and its bounds: time, memory, and what becomes of an exception. Runnable as a module too: the launcher and the
-host run it in a process of its own, because they import nothing of the analyzer, and because what it reads is not theirs. What only
-one form of output needs is imported for that form: importing takes as long as analyzing a small program.
+Owns the command line and its bounds: time, memory, and what becomes of an exception. Runnable as a module too: the
+launcher and the host run it in a process of its own, because they import nothing of the analyzer, and because what it
+reads is not theirs. What only one form of output needs is imported for that form: importing takes as long as analyzing
+a small program.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class AnalyzeCommand:
             nargs="?",
             const=_PRINTED,
             metavar="DIR",
-            help="print the loops and their calls as a graph for Graphviz; or write the call graph, control-flow graphs and loops to DIR",
+            help="print the loops and their calls as a graph for Graphviz; with DIR: as --graphml, for Graphviz",
         )
         form.add_argument(
             "--graphml", type=Path, metavar="DIR", help="write the call graph, control-flow graphs and loops to DIR"

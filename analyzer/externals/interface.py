@@ -73,7 +73,8 @@ def roles(name: str) -> str | None:
 
 @cache
 def plain(name: str) -> str:
-    """The name without what tells default streams and versions apart; a first version that differs keeps a name apart."""
+    """The name without what tells default streams and versions apart; a first version that differs keeps a name
+    apart."""
     for suffix in ("_ptsz", "_ptds"):
         name = name.removesuffix(suffix)
     return f"{name}_v1" if name in driver.FIRST_VERSIONS else name.removesuffix("_v2")

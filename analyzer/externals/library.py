@@ -1,22 +1,25 @@
 """What functions of the C and C++ libraries do with the program's memory: one table, for predictions and for proofs.
 
-A row is `arguments -> result: names`. None of the functions keeps an address that it is given, but inside an object of its own; none calls
-functions of the program's; and all come back. A function without a row is unknown: it may keep and change whatever it can reach.
+A row is `arguments -> result: names`. None of the functions keeps an address that it is given, but inside an object of
+its own; none calls functions of the program's; and all come back. A function without a row is unknown: it may keep and
+change whatever it can reach.
 
 Arguments, a letter each:
 
 - .: a number, or of no interest
 - r: memory read; w: written; b: both; c: copied to what the first argument points to; f: freed
-- l: an object of the library's own, read and written (a FILE, a guard); o: a C++ stream, which matters to predictions only where it lies
-  in the frame
-- behind a letter, how many bytes: a number; @n: as many as argument n says; < before either: at most so many; nothing: any number
+- l: an object of the library's own, read and written (a FILE, a guard); o: a C++ stream, which matters to predictions
+  only where it lies in the frame
+- behind a letter, how many bytes: a number; @n: as many as argument n says; < before either: at most so many; nothing:
+  any number
 - a last letter with a star: a format at this place, and memory that all further arguments point to
 
-Result: n a number; 0 the first argument; p a pointer into what the first argument points to; h new memory that nothing else points to;
+Result: n a number; 0 the first argument; p a pointer into what the first argument points to; h new memory that nothing
+    else points to;
 x an address from elsewhere.
 
-Proofs rest on the rows in `library_rows.TRUSTED` alone (`TRUSTED` here), and never on a function's name by pattern. Predictions take from
-a row what is written (`effect`), and know more functions.
+Proofs rest on the rows in `library_rows.TRUSTED` alone (`TRUSTED` here), and never on a function's name by pattern.
+Predictions take from a row what is written (`effect`), and know more functions.
 """
 
 from __future__ import annotations

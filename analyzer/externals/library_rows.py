@@ -1,4 +1,5 @@
-"""What functions of the C and C++ libraries do with memory: the rows of `library`, which says how to read them. Data, no logic.
+"""What functions of the C and C++ libraries do with memory: the rows of `library`, which says how to read them. Data,
+no logic.
 
 Sources: the declarations of the C standard, POSIX, and libstdc++'s ABI (sizes of its classes on x86-64).
 """
@@ -183,8 +184,8 @@ _DISTRIBUTIONS = (
 
 
 def _random() -> Iterator[tuple[str, str]]:
-    """Random numbers: an engine changes itself; a distribution itself and the engine that it is given. A copy of a function that the compiler
-    made for certain arguments may have lost the first one."""
+    """Random numbers: an engine changes itself; a distribution itself and the engine that it is given. A copy of a
+    function that the compiler made for certain arguments may have lost the first one."""
     for engine, size in _ENGINES:
         yield rf"_ZNK?{engine}|_ZSt18generate_canonical\w*{engine}", f"w{size} -> n"
         for distribution, own in _DISTRIBUTIONS:
@@ -212,7 +213,8 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (r"_ZNSi4read|_ZNSi8readsome|_ZNSi7getline|_ZNSi3getEPc|_ZNSi3getERSt15", "o w -> n"),
     (r"_ZNSi\d", "o -> n"),
     (r"_ZNSdC|_ZNSdD", "w528 -> n"),
-    # Strings: the first argument is the object, or where the result goes; these return it, or where they put the result.
+    # Strings: the first argument is the object, or where the result goes; these return it, or where they put the
+    # result.
     (
         r"_ZNSt7__cxx1112basic_stringI\w+?E(9_M_append|10_M_replace|14_M_replace_aux|6append|6assign|7replace|pL|aS)E",
         "w32 -> 0",

@@ -1,4 +1,5 @@
-"""What names alone tell: which imports are CUDA's, which functions never return, end the process, jump, or come back twice."""
+"""What names alone tell: which imports are CUDA's, which functions never return, end the process, jump, or come back
+twice."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ _REGISTRATION = ("__cudaRegister", "__cudaUnregister", "__cudaInitModule")
 
 @cache
 def is_cuda(name: str) -> bool:
-    """Whether an imported name is one of the runtime's or the driver's that does something when it is called in a loop."""
+    """Whether an imported name is one of the runtime's or the driver's that does something when it is called in a
+    loop."""
     if name.startswith(("cuda", "__cuda")):
         return not name.startswith(_REGISTRATION)
     return name.startswith("cu") and name[2:3].isupper() and not name.startswith(_NOT_THE_DRIVER)

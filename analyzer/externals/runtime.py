@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from farlane.analyzer.externals.forms import BY_STRUCTURE, Copy, Launch
 
-# Kernels by the address of their host function, grid and block in two registers each, as structures of 12 bytes are passed.
+# Kernels by the address of their host function, grid and block in two registers each, as structures of 12 bytes are
+# passed.
 _BY_VALUE = Launch(
     0,
     5,

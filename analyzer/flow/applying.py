@@ -1,7 +1,7 @@
 """What a call of one of the program's own functions does to its caller's state.
 
-The values at the function's entry are replaced by the caller's. Values that arise inside the function stay distinct for every call
-(INSIDE).
+The values at the function's entry are replaced by the caller's. Values that arise inside the function stay distinct for
+every call (INSIDE).
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ class Applying:
         return calls
 
     def _places(self, chosen: Iterable[Value], before: State) -> list[Value]:
-        """What one of several values of a called function is for its caller, when each is a place of the caller's frame that it was given."""
+        """What one of several values of a called function is for its caller, when each is a place of the caller's frame
+        that it was given."""
         found: dict[Value, None] = {}
         for value in chosen:
             if len(value.terms) != 1 or value.terms[0][1] != 1 or value.terms[0][0].kind != INITIAL:
@@ -145,8 +146,8 @@ class Applying:
         """What a callee stored outside its frame.
 
         On a single path the stores are repeated in their order, which is right even if two of its addresses are the
-        same place. Otherwise each place that it may have stored to becomes unknown, and then what certainly stands there
-        at the end is put in.
+        same place. Otherwise each place that it may have stored to becomes unknown, and then what certainly stands
+        there at the end is put in.
         """
         values = self.values
         if not self.memory.separate and analysis.stores_anywhere(self.memory):
@@ -202,8 +203,9 @@ class Applying:
 
 
 def seen_by_caller(objects: Iterable[Value], before: State, translated: Callable[[Value], Value]) -> list[Value] | None:
-    """The objects of a called function, as its caller sees them: one of those that it was given, or that pointers at some places point
-    into, now or when the function was called. None: the function knows of none; empty: the caller does not know what it gave.
+    """The objects of a called function, as its caller sees them: one of those that it was given, or that pointers at
+    some places point into, now or when the function was called. None: the function knows of none; empty: the caller
+    does not know what it gave.
 
     Args:
         before: the caller's state at the call.

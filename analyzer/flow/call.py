@@ -57,7 +57,8 @@ class CudaCall(NamedTuple):
 
         Args:
             seen: what a value is for the caller.
-            repeated, optional: whether the call stands in a loop of the function, and whether that may return without it.
+            repeated, optional: whether the call stands in a loop of the function, and whether that may return without
+                it.
         """
         if not (self.push or self.handle or self.array or self.references or self.launch or self.tail):
             # Most are such calls.

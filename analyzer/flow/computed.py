@@ -1,10 +1,13 @@
-"""What a computed call calls, as far as a prediction may guess: it is checked when the program runs, so permissions know nothing of it.
+"""What a computed call calls, as far as a prediction may guess: it is checked when the program runs, so permissions
+know nothing of it.
 
 - An address that is known, or a slot that the loader fills.
 - An indirect function (IFUNC): those that the function which chooses for the loader may return.
-- Behind a comparison of the address with a function's, by which a compiler guesses itself before it calls: that function.
-- Through an object's table of virtual functions: those that stand at this place in the file's own tables. An object of a class of
-  another file has another table; of these, only the character types of the standard streams are known (`std::endl`).
+- Behind a comparison of the address with a function's, by which a compiler guesses itself before it calls: that
+  function.
+- Through an object's table of virtual functions: those that stand at this place in the file's own tables. An object of
+  a class of another file has another table; of these, only the character types of the standard streams are known
+  (`std::endl`).
 
 Source: Itanium C++ ABI, 2.5, Virtual Table Layout.
 """
@@ -36,7 +39,8 @@ class Computed:
         """What may be called at an address; empty when nothing is known.
 
         Args:
-            first: the call's first argument: of a virtual function, the object, which begins with the address of its table.
+            first: the call's first argument: of a virtual function, the object, which begins with the address of its
+                table.
             compared: what the address was found to differ from just before.
             widens: whether a character type was told just before to make its table for `widen`.
         """
@@ -93,8 +97,8 @@ class Computed:
         return offset if reads and 0 <= offset < 8 * MAXIMUM_TABLES and offset % 8 == 0 else None
 
     def _virtual(self) -> dict[int, dict[Callee, None]]:
-        """Offset -> the functions that stand there in the file's tables: a table follows a number (0: of the object itself) and the
-        address of the class' own description, which is no code."""
+        """Offset -> the functions that stand there in the file's tables: a table follows a number (0: of the object
+        itself) and the address of the class' own description, which is no code."""
         if self._tables is not None:
             return self._tables
         tables: dict[int, dict[Callee, None]] = defaultdict(dict)

@@ -1,9 +1,10 @@
-"""Value numbering of one function: the state before every block, phis where values meet, CUDA calls with their arguments.
+"""Value numbering of one function: the state before every block, phis where values meet, CUDA calls with their
+arguments.
 
 An optimistic fixpoint: a block's state is the merge of its executed predecessors' states; where they differ there is a
 phi, which stays. Branches on constants execute one edge only: in particular the edge past a launch that
-`__cudaPushCallConfiguration` guards never runs. The result holds for the final states only: what the last execution of each
-block found is collected in one more pass, in which those are executed again that something else has changed for.
+`__cudaPushCallConfiguration` guards never runs. The result holds for the final states only: what the last execution of
+each block found is collected in one more pass, in which those are executed again that something else has changed for.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from farlane.analyzer.values.memory import Memory
 from farlane.analyzer.values.state import State
 
 VISITS = 400  # of one block
-# Rounds that are given up at once when less than a part of the blocks has been executed and a phi is found to point elsewhere.
+# Rounds that are given up at once when less than a part of the blocks has been executed and a phi is found to point
+# elsewhere.
 FALSE_STARTS, YOUNG = 4, 8
 ROUNDS = 4  # in which phis are taken to point into allocations, before they are taken to point anywhere
 TOTAL = 60, 2000  # of all blocks of a function: for each of them, and in addition
@@ -43,8 +45,8 @@ _ALWAYS = Looked((0, 0), 0)  # what a merge of one state looks at
 
 # What a computed call calls: see computed.Computed.
 Guesses = Callable[[Value, Value, Iterable[Value], bool], Callee]
-# Applies a call of a function of this file, before which the state was the one given last, to be read only; returns its CUDA calls, or
-# None when its effects are not known.
+# Applies a call of a function of this file, before which the state was the one given last, to be read only; returns its
+# CUDA calls, or None when its effects are not known.
 LocalCall = Callable[[State, Callee, int, State], InnerCalls | None]
 
 
@@ -59,7 +61,8 @@ class Engine(Merging):
             differs from, and whether a character type widens.
         quiet: whether such a function, whose effects are not known, makes no CUDA calls and comes back.
         codes: the registers in which the function is given CUDA's error codes.
-        wanted: the blocks whose values are wanted: from all others these are not reached, and the function does not return. None: all.
+        wanted: the blocks whose values are wanted: from all others these are not reached, and the function does not
+            return. None: all.
     """
 
     def __init__(

@@ -63,7 +63,8 @@ class Analysis:
         self._arguments = None
 
     def arguments(self, site: int) -> dict[str, Value]:
-        """What a CUDA call of the function's own is given, whoever calls that; nothing where there is none at `site`."""
+        """What a CUDA call of the function's own is given, whoever calls that; nothing where there is none at
+        `site`."""
         if self._arguments is None:
             self._arguments = {}
             for made in self.result.calls.values():
@@ -73,7 +74,8 @@ class Analysis:
         return self._arguments.get(site, {})
 
     def seen(self) -> list[tuple[int, bool, bool]]:
-        """The blocks whose CUDA calls a caller sees, each with whether it is in a loop, and whether it can be avoided."""
+        """The blocks whose CUDA calls a caller sees, each with whether it is in a loop, and whether it can be
+        avoided."""
         if self._seen is None:
             structure = self.structure
             returning = self.returning()
@@ -91,8 +93,8 @@ class Analysis:
         return self._seen
 
     def stored(self, memory: Memory) -> tuple[list[_Stored], list[_Cell]]:
-        """What the function stored outside its frame, each address with each value and length once, as most places are stored to often;
-        and what certainly stands there at the end."""
+        """What the function stored outside its frame, each address with each value and length once, as most places are
+        stored to often; and what certainly stands there at the end."""
         if self._stored is None:
             end, values = self.result.end, memory.values
             assert end is not None

@@ -1,8 +1,9 @@
-"""Which addresses of its caller's frame what a called function computed may be: it is given some, finds others in memory that it reaches
-by these, and goes on from there, by loops, choices and calls of its own.
+"""Which addresses of its caller's frame what a called function computed may be: it is given some, finds others in
+memory that it reaches by these, and goes on from there, by loops, choices and calls of its own.
 
-`Memory.made_of` tells of each value of a called function, as its caller sees it (INSIDE), of which values of the caller it is made, and whether
-it only goes up from these. What a called function loads behind stores of its own may be any address that it reaches.
+`Memory.made_of` tells of each value of a called function, as its caller sees it (INSIDE), of which values of the caller
+it is made, and whether it only goes up from these. What a called function loads behind stores of its own may be any
+address that it reaches.
 """
 
 from __future__ import annotations
@@ -78,9 +79,9 @@ def _pointer(atom: Value) -> bool:
 
 
 def stays_inside(value: Value, result: Result, memory: Memory) -> bool:
-    """Whether an address that a function computed lies in its own frame, in what it allocated, or in what pointers point to that stand in its
-    frame behind changes (the characters of a string): its caller knows of none of these. For readings that take such pointers to point into
-    objects of their own."""
+    """Whether an address that a function computed lies in its own frame, in what it allocated, or in what pointers
+    point to that stand in its frame behind changes (the characters of a string): its caller knows of none of these. For
+    readings that take such pointers to point into objects of their own."""
     seen: set[Value] = set()
     work = [value]
     while work:
@@ -136,7 +137,8 @@ def _at_call(atom: Value, before: State, seen: Callable[[Value], Value], values:
 
 
 def reachable(before: State, values: Values) -> int | None:
-    """The lowest offset of the caller's frame that a called function reaches by what it is given; None: nothing of it."""
+    """The lowest offset of the caller's frame that a called function reaches by what it is given; None: nothing of
+    it."""
     given = [before.registers[number] for number in ARGUMENTS]
     base, offset = values.base(before.registers[RSP])
     given += [held for (place, _), held in before.cells.get(base, {}).items() if offset <= place < offset + 64]

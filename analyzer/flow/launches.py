@@ -124,7 +124,8 @@ def resolved(state: State, launch: CudaCall, here: bool = False) -> CudaCall:
     ):
         kernel = handle.arguments[1].constant
     arguments, sizes, references = launch.arguments, launch.sizes, launch.references
-    # A stub of the kernel's own has one array in its frame, which tells enough: most programs are not asked for what they register.
+    # A stub of the kernel's own has one array in its frame, which tells enough: most programs are not asked for what
+    # they register.
     own = state.memory.in_stub and launch.push is not None and launch.push.kind == INITIAL
     known = None
     if kernel is not None and kernel != BY_HANDLE and array is not None and not own:
@@ -154,7 +155,8 @@ def resolved(state: State, launch: CudaCall, here: bool = False) -> CudaCall:
 
 
 def _object(state: State, name: str, address: Value) -> tuple[tuple[str, Value], ...]:
-    """A structure in the frame, cell by cell, as far as it was stored piecewise: what follows it may be taken for a part of it."""
+    """A structure in the frame, cell by cell, as far as it was stored piecewise: what follows it may be taken for a
+    part of it."""
     values = state.memory.values
     base, offset = values.base(address)
     cells = state.cells.get(base)
@@ -181,15 +183,18 @@ def _stored_just_now(state: State) -> tuple[tuple[int, int], ...]:
 def _parameters(
     state: State, array: Value, stub: bool, recent: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[Value, int | None]]:
-    """The kernel's parameters, each with its bytes that are known: cells in the frame that hold addresses of cells in the frame, one after another.
+    """The kernel's parameters, each with its bytes that are known: cells in the frame that hold addresses of cells in
+    the frame, one after another.
 
     The array has no length here. It ends where an element is no address of the frame: the frame's other cells with such
-    addresses are rare, and a parameter too many only adds a value that was stored. Bytes of a parameter are those of the
-    largest cell at its address: of a structure the first ones. 0 bytes: its memory is not followed, nor its length known.
-    None: a structure whose address the function was given, a stub of the kernel's own (`stub`), and which stands for it.
+    addresses are rare, and a parameter too many only adds a value that was stored. Bytes of a parameter are those of
+    the largest cell at its address: of a structure the first ones. 0 bytes: its memory is not followed, nor its length
+    known.
+    None: a structure whose address the function was given, a stub of the kernel's own (`stub`), and which stands for
+        it.
 
-    Arrays of several launches may lie in one place, the longer one's rest behind the shorter one. Where the first element was stored just now
-    (`recent`), so were the others.
+    Arrays of several launches may lie in one place, the longer one's rest behind the shorter one. Where the first
+    element was stored just now (`recent`), so were the others.
     """
     values = state.memory.values
     fresh = False
@@ -217,8 +222,8 @@ def _parameters(
 
 
 def _known_parameters(state: State, array: Value, sizes: Sequence[int]) -> list[tuple[Value, int | None]] | None:
-    """The same of a kernel whose parameters' bytes are known: so many elements, and of each parameter its bytes, a structure's first ones. None:
-    an element is not known, or the address of a structure outside the frame."""
+    """The same of a kernel whose parameters' bytes are known: so many elements, and of each parameter its bytes, a
+    structure's first ones. None: an element is not known, or the address of a structure outside the frame."""
     values = state.memory.values
     found: list[tuple[Value, int | None]] = []
     for index, size in enumerate(sizes):

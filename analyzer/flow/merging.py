@@ -95,7 +95,8 @@ class Merging:
         return merged
 
     def _still_there(self, block: int, states: dict[int, State]) -> dict[int, State]:
-        """The states without what is known of memory at addresses that mean others when a loop's head is reached again."""
+        """The states without what is known of memory at addresses that mean others when a loop's head is reached
+        again."""
         loop = self._structure.loops.get(block)
         if loop is None:
             inner = self._structure.innermost(block) if self._tangled and len(states) > 1 else None

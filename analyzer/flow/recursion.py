@@ -1,12 +1,14 @@
-"""Functions that call themselves, directly or through each other: what a call of one may change, by a bounded fixed point.
+"""Functions that call themselves, directly or through each other: what a call of one may change, by a bounded fixed
+point.
 
-The summary of any other function repeats its stores one by one; here that would never end, as each depth stores at addresses of its own.
-What is told instead is through which of the pointers that the function is given, or finds in memory at its entry, it may store at all.
-It is found for all functions of a circle of calls together: at first none of them is taken to store anything, then each is analyzed with
-what is known of the others, until nothing is added. What holds then for a call if it holds for the calls inside holds at every depth.
+The summary of any other function repeats its stores one by one; here that would never end, as each depth stores at
+addresses of its own. What is told instead is through which of the pointers that the function is given, or finds in
+memory at its entry, it may store at all. It is found for all functions of a circle of calls together: at first none of
+them is taken to store anything, then each is analyzed with what is known of the others, until nothing is added. What
+holds then for a call if it holds for the calls inside holds at every depth.
 
-Only circles that make no CUDA calls are followed. A store through any other pointer, or a call of an unknown function, makes all
-functions of the circle unknown ones; so do circles of many functions, or that take many rounds.
+Only circles that make no CUDA calls are followed. A store through any other pointer, or a call of an unknown function,
+makes all functions of the circle unknown ones; so do circles of many functions, or that take many rounds.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class Touched(NamedTuple):
     """What a call of a function may change.
 
     Attributes:
-        pointers: the values, as they are at the function's entry, through which it may store any number of bytes, there or beside.
+        pointers: the values, as they are at the function's entry, through which it may store any number of bytes, there
+            or beside.
         cut: as in `engine.Result`.
     """
 
@@ -52,7 +55,8 @@ class Circles:
     """The functions of a program that call themselves.
 
     Args:
-        circles: function -> the functions that it calls and that call it, itself included; for those that call themselves.
+        circles: function -> the functions that it calls and that call it, itself included; for those that call
+            themselves.
         analyze: analyzes a function anew. Raises AnalysisError where there is no analysis.
         called: the analysis that is applied where a state comes to a call; None: it is an unknown function.
     """
@@ -72,7 +76,8 @@ class Circles:
         return start in self._circles
 
     def apply(self, state: State, start: int, caller: int, site: int) -> bool:
-        """Applies a call of such a function, made in the function `caller`; False, and the state as it was: it is an unknown function."""
+        """Applies a call of such a function, made in the function `caller`; False, and the state as it was: it is an
+        unknown function."""
         touched = self._touched(start, caller)
         if touched is None:
             return False
@@ -161,7 +166,8 @@ class Circles:
         return found
 
     def _at_entry(self, atom: Value) -> bool:
-        """Whether an atom is what a register or memory held when the function was entered, at an address of which that holds as well."""
+        """Whether an atom is what a register or memory held when the function was entered, at an address of which that
+        holds as well."""
         if atom.kind != LOAD:
             return atom.kind == INITIAL
         address, _, versions = atom.arguments

@@ -1,4 +1,5 @@
-"""What the analysis of a function found (`Result`); and what one execution of a block found (`Record`), and for how long that holds: the engine executes a block again only when it no longer does."""
+"""What the analysis of a function found (`Result`); and what one execution of a block found (`Record`), and for how
+long that holds: the engine executes a block again only when it no longer does."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ from farlane.analyzer.values.state import State
 
 
 class Looked:
-    """What an execution of a block, or the merge before it, looked at beside the states: as long as it has not changed, the result holds.
+    """What an execution of a block, or the merge before it, looked at beside the states: as long as it has not changed,
+    the result holds.
 
-    `epochs`: of the program and of the function, when it began. `noted`: how many handles of kernels were known then. `asked`: the
+    `epochs`: of the program and of the function, when it began. `noted`: how many handles of kernels were known then.
+        `asked`: the
     variables whose handles it asked for.
     """
 
@@ -29,8 +32,8 @@ class Looked:
 
 
 class InnerCalls(NamedTuple):
-    """The CUDA calls of a called function, as its caller sees them. Most executions of a block are made again before anybody wants
-    to know them, so they are found when `made` is called.
+    """The CUDA calls of a called function, as its caller sees them. Most executions of a block are made again before
+    anybody wants to know them, so they are found when `made` is called.
 
     Attributes:
         some: whether there are any.
@@ -44,7 +47,8 @@ NO_CALLS = InnerCalls(False, list)
 
 
 class Record:
-    """What one execution of a block found. `targets`: where it may go on, and with which states. `all_calls` and the rest are as in `engine.Result`.
+    """What one execution of a block found. `targets`: where it may go on, and with which states. `all_calls` and the
+    rest are as in `engine.Result`.
 
     `thrown`, `thrown_frame`: what is stored on the way to the blocks `handlers`, when its last call throws.
     """
@@ -113,7 +117,8 @@ class Result:
         headers: header of a loop -> the state when it is entered, from outside or by a back edge.
         executed: edges that may run, as long as CUDA's calls succeed.
         assumed: block -> the flags of its branch, which error codes decide and which goes the way of success.
-        sites: call instruction that is a CUDA call, leads to one, or returns what its function computed -> the state before it.
+        sites: call instruction that is a CUDA call, leads to one, or returns what its function computed -> the state
+            before it.
         before: call instruction that calls a function of this file -> the state before it.
         end: the state in which all returns meet; None when the function never returns.
         stores: what is stored outside the own frame, callees' stores included, block by block.
@@ -121,9 +126,12 @@ class Result:
         frame_stores: block -> what is stored in the own frame.
         straight: whether there is only one path through the function.
         unknown_calls: block -> call instructions whose effects are not known.
-        cut: whether blocks were left out, here or in a called function, that may store before an exception leaves the function.
-        used: what the function was given, as registers, through which it accesses memory, when `separate`, and where from there.
-        separate: whether pointers that were read from memory were taken to point into objects of their own (`Memory.separate`).
+        cut: whether blocks were left out, here or in a called function, that may store before an exception leaves the
+            function.
+        used: what the function was given, as registers, through which it accesses memory, when `separate`, and where
+            from there.
+        separate: whether pointers that were read from memory were taken to point into objects of their own
+            (`Memory.separate`).
         bottom: as `Memory.bottom`.
     """
 

@@ -1,9 +1,10 @@
 """Calls of the program's own functions: each is analyzed once, and its result is expressed by the values at its entry.
 
 At a call the entry values are replaced by the caller's, so what the callee writes through its parameters, returns, and
-passes to CUDA is known in the caller's terms. Values that arise inside the callee stay distinct for every call (INSIDE).
-What functions that call themselves store is found by a fixed point (recursion.py). One that calls itself and CUDA, is over its budget, or
-whose control flow is not known, is an unknown function: it may change what it can reach. Whether it may make CUDA calls is known from what it calls.
+passes to CUDA is known in the caller's terms. Values that arise inside the callee stay distinct for every call
+(INSIDE). What functions that call themselves store is found by a fixed point (recursion.py). One that calls itself and
+CUDA, is over its budget, or whose control flow is not known, is an unknown function: it may change what it can reach.
+Whether it may make CUDA calls is known from what it calls.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ class Functions:
         )
 
     def _wanted(self, structure: Structure) -> set[int]:
-        """The blocks from which a function returns, or comes to a loop with CUDA calls: not what only cleans up before an exception
-        goes on, or before the program ends. In a large C++ program that is a quarter of the code.
+        """The blocks from which a function returns, or comes to a loop with CUDA calls: not what only cleans up before
+        an exception goes on, or before the program ends. In a large C++ program that is a quarter of the code.
         """
         flow = structure.flow
         calling = self.calling(flow) if structure.loops else set()
@@ -154,7 +155,8 @@ class Functions:
         return self._applying.apply(state, analysis, site, before)
 
     def _meet(self, state: State, analysis: Analysis) -> bool:
-        """Whether a function stores through one of its arguments where it looks through another one as well: then what it was given lies not apart."""
+        """Whether a function stores through one of its arguments where it looks through another one as well: then what
+        it was given lies not apart."""
         base = self.values.base
         for own, written in analysis.stored_through(self.memory).items():
             place, offset = base(state.registers[own.arguments[0]])
@@ -184,7 +186,8 @@ class Functions:
             self._active.pop()
 
     def _of_library(self, callee: Callee) -> str:
-        """The name of a function in this file that the library's headers define, as those of strings, and whose effect is known."""
+        """The name of a function in this file that the library's headers define, as those of strings, and whose effect
+        is known."""
         start = None if callee.address is None else self.program.owner.get(callee.address, callee.address)
         if start is None or start in self.cuda or start not in self.program.ranges:
             return ""
@@ -192,7 +195,8 @@ class Functions:
         return name if name.startswith("_Z") and library.effect(name) is not None else ""
 
     def guessed(self, target: Value, first: Value, compared: Iterable[Value], widens: bool) -> Callee:
-        """What a computed call is taken to call: one function, or one of several that do nothing to memory; else UNKNOWN."""
+        """What a computed call is taken to call: one function, or one of several that do nothing to memory; else
+        UNKNOWN."""
         found = self._computed.callees(target, first, compared, widens)
         return found[0] if len(found) == 1 or (found and all(map(self._touches_nothing, found))) else UNKNOWN
 

@@ -1,8 +1,8 @@
 """The control-flow graph of one function: blocks and edges, by recursive descent from its entry.
 
-A jump that leaves the function is a tail call. A call that never returns ends its block. A call inside a try region ends
-its block too, with an edge to the landing pad. A computed jump whose targets are not known leaves the graph incomplete,
-and says so.
+A jump that leaves the function is a tail call. A call that never returns ends its block. A call inside a try region
+ends its block too, with an edge to the landing pad. A computed jump whose targets are not known leaves the graph
+incomplete, and says so.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Block:
     """Instructions that run one after another.
 
     Attributes:
-        end: how the function is left here: RETURN, TAIL (call), STOP (a call that never returns, ud2), UNRESOLVED (a computed
-            jump), or GOES_ON.
+        end: how the function is left here: RETURN, TAIL (call), STOP (a call that never returns, ud2), UNRESOLVED (a
+            computed jump), or GOES_ON.
     """
 
     start: int

@@ -1,8 +1,8 @@
 """Graphs as NetworkX's: control flow, loops, calls; and their texts as GraphML and DOT.
 
-The analyzer's own passes work on `ControlFlow` and `Structure`, which are made faster; these graphs are for whoever wants to go on with
-NetworkX. All attributes are numbers, texts and truth values, so every format can hold them. NetworkX is imported late: that takes longer
-than most programs take to analyze.
+The analyzer's own passes work on `ControlFlow` and `Structure`, which are made faster; these graphs are for whoever
+wants to go on with NetworkX. All attributes are numbers, texts and truth values, so every format can hold them.
+NetworkX is imported late: that takes longer than most programs take to analyze.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ COMPUTED = "?"  # what a computed call calls, in the call graph
 def control_flow_graph(structure: Structure, texts: Mapping[int, str]) -> DiGraph:
     """A function's blocks, by the addresses at which they start.
 
-    Nodes: `label`; `text`, the disassembly; `instructions`, their number; `calls`, the names of what is called; `end`, how the function is
-    left there ("" where it is not); `loop`, the header of the innermost loop (-1: none). Edges: `kind` (fall, taken, jump, table,
-    exception) and `back`, whether it closes a loop.
+    Nodes: `label`; `text`, the disassembly; `instructions`, their number; `calls`, the names of what is called; `end`,
+        how the function is
+    left there ("" where it is not); `loop`, the header of the innermost loop (-1: none). Edges: `kind` (fall, taken,
+    jump, table, exception) and `back`, whether it closes a loop.
 
     Args:
         texts: address of an instruction -> its text.
@@ -56,7 +57,8 @@ def control_flow_graph(structure: Structure, texts: Mapping[int, str]) -> DiGrap
 def loop_graph(structure: Structure) -> DiGraph:
     """A function's loops, by their headers; edges lead from a loop to those right inside it.
 
-    Nodes: `label`; `depth`; `blocks`, their number; `latches` and `exits`, the numbers of back edges and of edges that leave it towards
+    Nodes: `label`; `depth`; `blocks`, their number; `latches` and `exits`, the numbers of back edges and of edges that
+        leave it towards
     a return; `irreducible`, whether it has several entries.
     """
     import networkx as nx
@@ -79,9 +81,11 @@ def loop_graph(structure: Structure) -> DiGraph:
 
 
 def call_graph(program: Program) -> DiGraph:
-    """The file's functions, by their addresses, the imported functions that they call, by name, and COMPUTED for computed calls.
+    """The file's functions, by their addresses, the imported functions that they call, by name, and COMPUTED for
+    computed calls.
 
-    Nodes: `label`, the name; `kind`: function, import or computed; `cuda`: whether it is, or may call however deep, a CUDA function.
+    Nodes: `label`, the name; `kind`: function, import or computed; `cuda`: whether it is, or may call however deep, a
+        CUDA function.
     """
     import networkx as nx
 

@@ -1,11 +1,11 @@
 """The lowest place of a function's own frame whose address the function takes.
 
-What lies below it is reached at fixed places only: registers that are kept for a while, a function's parameters without optimization. An
-address that is not followed cannot be one of those, as compilers lay objects out: it is made of one that was taken, and a computed part
-counts up. For predictions.
+What lies below it is reached at fixed places only: registers that are kept for a while, a function's parameters without
+optimization. An address that is not followed cannot be one of those, as compilers lay objects out: it is made of one
+that was taken, and a computed part counts up. For predictions.
 
-Owns following the stack pointer, and a frame pointer, through a function's blocks: pushes, pops, and constants. Offsets are from where the
-stack pointer is at the function's entry.
+Owns following the stack pointer, and a frame pointer, through a function's blocks: pushes, pops, and constants. Offsets
+are from where the stack pointer is at the function's entry.
 """
 
 from __future__ import annotations

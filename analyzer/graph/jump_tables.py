@@ -1,10 +1,10 @@
 """The targets of computed jumps that come from `switch`.
 
-Two forms: position-independent (`movsxd r, [base + index*4]; add r, base; jmp r`, entries relative to the table) and absolute
-(`jmp [table + index*8]`). The table's base may be loaded far away (hoisted out of a loop), so every `lea base, [table]`
-of the function is a candidate, the nearest before the jump first. The number of entries comes from the comparison that
-guards the jump, or from a mask that the index was given just before (`switch (x & 7)` needs no comparison). A table is believed
-only if all its entries are instructions of the function.
+Two forms: position-independent (`movsxd r, [base + index*4]; add r, base; jmp r`, entries relative to the table) and
+absolute (`jmp [table + index*8]`). The table's base may be loaded far away (hoisted out of a loop), so every `lea base,
+[table]` of the function is a candidate, the nearest before the jump first. The number of entries comes from the
+comparison that guards the jump, or from a mask that the index was given just before (`switch (x & 7)` needs no
+comparison). A table is believed only if all its entries are instructions of the function.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Finder:
         return 0
 
     def _masked(self, index: int, before: Sequence[Instruction], behind: Sequence[Instruction]) -> tuple[int, int]:
-        """Entries, from the mask that a table's index was given in the straight line of instructions that leads to the jump, and
-        where it was; 0: none.
+        """Entries, from the mask that a table's index was given in the straight line of instructions that leads to the
+        jump, and where it was; 0: none.
 
         Args:
             before: the instructions before the table is read, the nearest first.

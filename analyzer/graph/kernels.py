@@ -1,9 +1,9 @@
 """Which kernel a launch's first argument names, and so what that kernel is passed.
 
-A program registers each kernel before its `main`: __cudaRegisterFunction is given the address of the host's function, or what else stands for it
-(the first argument of a launch), and the kernel's name on the device. Both are constants that are put into registers just before the call, in the
-same block; they are read there, instruction by instruction, and what is not read so makes all registrations doubtful, as one address may then
-stand for another kernel.
+A program registers each kernel before its `main`: __cudaRegisterFunction is given the address of the host's function,
+or what else stands for it (the first argument of a launch), and the kernel's name on the device. Both are constants
+that are put into registers just before the call, in the same block; they are read there, instruction by instruction,
+and what is not read so makes all registrations doubtful, as one address may then stand for another kernel.
 
 Facts, not predictions: proofs rest on them.
 """
@@ -26,7 +26,8 @@ from farlane.analyzer.machine.instruction import NONE, RCX, RDX, RSI, Immediate,
 Passed: TypeAlias = Callable[[int], tuple[int, ...] | None]
 REGISTER = "__cudaRegisterFunction"
 _HOST, _NAMES = RSI, (RDX, RCX)  # arguments: the handle, the host's address, the device function's name, twice
-# They change no general register but the one that they name first. What others change is listed with them, or not known.
+# They change no general register but the one that they name first. What others change is listed with them, or not
+# known.
 _PLAIN = frozenset(
     [
         "lea",
@@ -73,7 +74,8 @@ class Kernels:
         self._program = program
 
     def sizes(self, host: int) -> tuple[int, ...] | None:
-        """The bytes of each parameter of the kernel that an address of the host's stands for; None: they are not known."""
+        """The bytes of each parameter of the kernel that an address of the host's stands for; None: they are not
+        known."""
         name = self._names.get(host)
         return None if name is None else self._sizes.get(name)
 

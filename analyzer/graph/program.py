@@ -1,7 +1,7 @@
 """The program as a whole: who calls whom, what returns, which code belongs together, what reaches CUDA.
 
-Made from a quick sweep over all functions (`Decoder.sweep`); no block or operand is looked at. Calls are resolved by name
-through the PLT and the GOT. A call of an unknown target is a call of `UNKNOWN`.
+Made from a quick sweep over all functions (`Decoder.sweep`); no block or operand is looked at. Calls are resolved by
+name through the PLT and the GOT. A call of an unknown target is a call of `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Program:
         return any(flow.kind == "jump" and flow.target is None and flow.slot is None for flow in flows)
 
     def may_loop(self, start: int) -> bool:
-        """Whether a function may hold a loop: False where all jumps lead onward, its own range coming first and then its parts."""
+        """Whether a function may hold a loop: False where all jumps lead onward, its own range coming first and then
+        its parts."""
         members = self._members[start]
         spans = [(self.ranges[member].start, self.ranges[member].end) for member in sorted(members, key=start.__ne__)]
 
@@ -146,8 +147,8 @@ class Program:
 
     @cached_property
     def circles(self) -> dict[int, tuple[int, ...]]:
-        """Function -> the functions that it calls, however deep, and that call it, itself included; for those that call themselves,
-        and no CUDA."""
+        """Function -> the functions that it calls, however deep, and that call it, itself included; for those that call
+        themselves, and no CUDA."""
         onward: dict[int, list[int]] = {}
         for start, callees in self.callees.items():
             inner = {self.owner.get(each.address, each.address) for each in callees if each.address is not None}
@@ -172,8 +173,8 @@ class Program:
     def _parts(self) -> dict[int, int]:
         """Ranges that are no functions: never called, entered only by jumps of one other function.
 
-        A symbol ending in ".cold" says so, the exception tables do, and a jump into the range's middle or a conditional one,
-        since a tail call is a plain jump to a start.
+        A symbol ending in ".cold" says so, the exception tables do, and a jump into the range's middle or a conditional
+        one, since a tail call is a plain jump to a start.
         """
         called = {*self.image.pointers.values(), *self.image.choosers.values(), self.image.entry}
         entered: dict[int, set[int]] = defaultdict(set)

@@ -18,7 +18,8 @@ def reached(starts: Iterable[int], onward: Mapping[int, Iterable[int]], without:
 
 
 def postorder(starts: Iterable[int], onward: Mapping[int, Iterable[int]]) -> list[int]:
-    """The starts and what is reached from them, depth first: each behind what it leads to, but for the edges that close a circle."""
+    """The starts and what is reached from them, depth first: each behind what it leads to, but for the edges that close
+    a circle."""
     order: list[int] = []
     seen: set[int] = set()
     for start in starts:

@@ -1,9 +1,10 @@
 """Loops with several entries are given one, by copies of the blocks between the others and it.
 
-Compilers leave the exit test out where a loop is entered and the test is known (jump threading): what was one loop with a head is a cycle that
-is entered behind the test as well. Of its entries one is made the head, and what stands between the others and it is copied for those who
-come from outside: ways through the function stay the same, one by one. Copied is little, and nothing that may call CUDA, so a call stands
-in the graph once. Instructions of copies have addresses `COPIED` above their originals', so that values which arise there are others.
+Compilers leave the exit test out where a loop is entered and the test is known (jump threading): what was one loop with
+a head is a cycle that is entered behind the test as well. Of its entries one is made the head, and what stands between
+the others and it is copied for those who come from outside: ways through the function stay the same, one by one. Copied
+is little, and nothing that may call CUDA, so a call stands in the graph once. Instructions of copies have addresses
+`COPIED` above their originals', so that values which arise there are others.
 
 For predictions: permissions see the graph as it is.
 

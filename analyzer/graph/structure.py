@@ -1,10 +1,12 @@
 """Dominators, natural loops with their nesting and exits, irreducible regions.
 
 A natural loop belongs to a header that dominates the source of a back edge; loops with one header are one loop. What is
-cyclic without such a header is an irreducible region: it is reported as a loop of its own, marked, with its lowest entry
-as header. Sources: Aho, Lam, Sethi, Ullman, Compilers, 9.6; Cooper, Harvey, Kennedy, A Simple, Fast Dominance Algorithm.
+cyclic without such a header is an irreducible region: it is reported as a loop of its own, marked, with its lowest
+entry as header. Sources: Aho, Lam, Sethi, Ullman, Compilers, 9.6; Cooper, Harvey, Kennedy, A Simple, Fast Dominance
+Algorithm.
 
-Strongly connected components come from NetworkX (of the analyzer here alone), which takes longer to import than most programs take to
+Strongly connected components come from NetworkX (of the analyzer here alone), which takes longer to import than most
+programs take to
 analyze: it is imported when there is a cycle without a header that dominates it, and for the call graph's order.
 """
 
@@ -25,7 +27,8 @@ class Loop:
 
     Attributes:
         latches: sources of the back edges.
-        exits: edges that leave it (source, target), towards a return of the function; where none does, those towards most code.
+        exits: edges that leave it (source, target), towards a return of the function; where none does, those towards
+            most code.
         error_exits: other edges that leave it towards blocks that only end the program or throw, and exceptions' edges.
         parent: the header of the loop around it.
         depth: 1 for an outermost loop.
@@ -87,7 +90,8 @@ class Structure:
         return self._dominators().get(block)
 
     def _dominators(self) -> dict[int, int]:
-        """Block -> its immediate dominator, found when it is asked for first: a function without loops seldom needs them."""
+        """Block -> its immediate dominator, found when it is asked for first: a function without loops seldom needs
+        them."""
         if self._parents is None:
             self._parents = self._immediate_dominators()
             self._depths = self._dominator_depths(self._parents)
@@ -202,8 +206,8 @@ class Structure:
         return tuple(normal), tuple(errors)
 
     def _onward(self, body: set[int], errors: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Of the ways out of a loop from which the function does not return, as in a `main` that ends by `exit`: those behind
-        which most of the code lies. What an error makes of the program is short."""
+        """Of the ways out of a loop from which the function does not return, as in a `main` that ends by `exit`: those
+        behind which most of the code lies. What an error makes of the program is short."""
         pads = {edge.target for block in body for edge in self.flow.blocks[block].edges if edge.kind == EXCEPTION}
         sizes = {target: len(self._behind(target)) for _, target in errors if target not in pads}
         longest = max(sizes.values(), default=0)

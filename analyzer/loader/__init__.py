@@ -1,1 +1,2 @@
-"""Reading ELF executables: sections, functions, imports, exception tables, source lines. Knows nothing of instructions."""
+"""Reading ELF executables: sections, functions, imports, exception tables, source lines. Knows nothing of
+instructions."""

@@ -1,6 +1,8 @@
-"""Reads an ELF file into an `Image`: what of its tables (`sections.py`) matters to the analyzer, and where its functions are.
+"""Reads an ELF file into an `Image`: what of its tables (`sections.py`) matters to the analyzer, and where its
+functions are.
 
-Whatever goes wrong on a damaged file becomes an `AnalysisError`. The exception tables are read by `exception_tables.py`.
+Whatever goes wrong on a damaged file becomes an `AnalysisError`. The exception tables are read by
+`exception_tables.py`.
 """
 
 from __future__ import annotations
@@ -154,8 +156,8 @@ def _named(segments: tuple[Segment, ...], name: str) -> Segment | None:
 
 
 def _relocations(tables: Tables) -> tuple[dict[int, str], dict[int, int], dict[int, int]]:
-    """Names and local addresses that the loader puts into slots, and functions that choose what it puts there. A name that this file
-    defines stays a name."""
+    """Names and local addresses that the loader puts into slots, and functions that choose what it puts there. A name
+    that this file defines stays a name."""
     slots: dict[int, str] = {}
     pointers: dict[int, int] = {}
     choosers: dict[int, int] = {}
@@ -202,7 +204,8 @@ def _stubs(segments: tuple[Segment, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _symbols(tables: Tables) -> dict[int, tuple[int, str]]:
-    """Address -> (size, name) of function symbols; of several names the one that sorts first, .symtab before .dynsym."""
+    """Address -> (size, name) of function symbols; of several names the one that sorts first, .symtab before
+    .dynsym."""
     found: dict[int, tuple[int, str]] = {}
     sections = [section for section in tables.sections if section.kind in (SYMTAB, DYNSYM)]
     for table in sorted(sections, key=lambda table: table.name != ".symtab"):

@@ -1,7 +1,9 @@
-"""The CUDA runtime that nvcc has linked into a file, taken out of the image: the rest looks as if the runtime were a library.
+"""The CUDA runtime that nvcc has linked into a file, taken out of the image: the rest looks as if the runtime were a
+library.
 
-`nvcc` links libcudart statically unless it is told not to. The symbols of the runtime's functions stay in the file: the public ones under
-their names, its own as `libcudart_static_<hash>`. Owns finding that code, and what follows for the image:
+`nvcc` links libcudart statically unless it is told not to. The symbols of the runtime's functions stay in the file: the
+public ones under their names, its own as `libcudart_static_<hash>`. Owns finding that code, and what follows for the
+image:
 
 - its functions, bytes and the pointers in its data are left out, so that nothing analyzes them;
 - a public function that the program's own code refers to is a stub, as an import is (`Image.stubs`);
@@ -21,8 +23,8 @@ from farlane.analyzer.loader.image import Function, Segment
 
 INTERNAL = "libcudart_static_"
 PUBLIC = ("cuda", "__cuda")
-# Instructions that hold an address in their last four bytes, relative to their end: calls, jumps, branches, and moves of an address or
-# through a slot (with a fixed place as operand).
+# Instructions that hold an address in their last four bytes, relative to their end: calls, jumps, branches, and moves
+# of an address or through a slot (with a fixed place as operand).
 _RELATIVE = re.compile(
     rb"[\xe8\xe9]|\x0f[\x80-\x8f]|[\x8b\x8d\xff\x3b\x39\x89][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]", re.DOTALL
 )
@@ -105,7 +107,8 @@ def own(functions: Iterable[Function], embedded: Embedded) -> tuple[Function, ..
 def references(
     functions: Iterable[Function], segments: Iterable[Segment], wanted: Iterable[int], moves: bool
 ) -> set[int]:
-    """Of the addresses `wanted`, those that the functions' instructions name. Bytes that only look like such an instruction may add one."""
+    """Of the addresses `wanted`, those that the functions' instructions name. Bytes that only look like such an
+    instruction may add one."""
     places = sorted(segments, key=lambda segment: segment.start)
     starts = [segment.start for segment in places]
     asked = frozenset(wanted)

@@ -1,6 +1,7 @@
 """Function bounds and landing pads from `.eh_frame` and `.gcc_except_table`.
 
-Source: Linux Standard Base Core, chapter "Exception Frames", and the Itanium C++ ABI's language-specific data area as gcc
+Source: Linux Standard Base Core, chapter "Exception Frames", and the Itanium C++ ABI's language-specific data area as
+    gcc
 writes it. Only what gives bounds and landing pads is read; call-frame instructions are skipped. Bounded: every entry
 advances by its own length, and no more than `MAXIMUM_ENTRIES` are read.
 """

@@ -1,6 +1,7 @@
 """What the analyzer knows of an executable before it decodes an instruction.
 
-Owns the plain data that `elf.py` fills in. Addresses are link-time virtual addresses. Nothing here changes after loading.
+Owns the plain data that `elf.py` fills in. Addresses are link-time virtual addresses. Nothing here changes after
+loading.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Image:
         stubs: address of a PLT entry -> the imported name.
         slots: address of a GOT slot -> the name that the loader puts there.
         pointers: address of a slot -> the address inside this file that the loader puts there.
-        choosers: address of a PLT entry or slot of an indirect function (IFUNC) -> the function whose result the loader puts there.
+        choosers: address of a PLT entry or slot of an indirect function (IFUNC) -> the function whose result the loader
+            puts there.
         entry: the address at which the process starts, 0 for a shared object without one.
         stripped: whether function bounds come from the exception tables alone.
         end: where the last section ends, those that have no bytes in the file included.
@@ -131,7 +133,8 @@ class Image:
         return bool(self.segments) and self.segments[0].start <= number <= self.end
 
     def anchor(self) -> int | None:
-        """A slot in `pointers` that the loader fills in and nobody writes: what it holds tells where the file is loaded."""
+        """A slot in `pointers` that the loader fills in and nobody writes: what it holds tells where the file is
+        loaded."""
         for segment in self.segments:
             if segment.name == ".init_array":
                 for slot in range(segment.start, segment.end - 7, 8):

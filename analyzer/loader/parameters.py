@@ -1,7 +1,8 @@
 """What a program's kernels are passed: of each, by its name on the device, the bytes of every parameter.
 
-Read from the PTX in the program's fat binaries, whose entries declare their parameters; machine code alone says nothing here. Bytes are untrusted:
-what does not follow the format, or expands to more than `MAXIMUM_TEXT`, tells nothing. Kernels of one name that differ tell nothing, either.
+Read from the PTX in the program's fat binaries, whose entries declare their parameters; machine code alone says nothing
+here. Bytes are untrusted: what does not follow the format, or expands to more than `MAXIMUM_TEXT`, tells nothing.
+Kernels of one name that differ tell nothing, either.
 
 Source: PTX ISA, "Kernel and Function Directives: .entry" and "State Spaces: Parameter State Space".
 """
@@ -51,7 +52,8 @@ def sizes(image: Image) -> Sizes:
 
 
 def declared(text: str) -> dict[str, tuple[int, ...] | None]:
-    """The kernels that a PTX text declares; None: parameters of a kind that is not known, or another kernel of the name."""
+    """The kernels that a PTX text declares; None: parameters of a kind that is not known, or another kernel of the
+    name."""
     found: dict[str, tuple[int, ...] | None] = {}
     for name, parameters in _ENTRY.findall(text):
         each = _listed(parameters)

@@ -1,7 +1,7 @@
 """The tables of an ELF file for x86-64: sections, symbols, relocations, notes, as plain tuples.
 
-Owns the bytes' layout and nothing of what they mean to the analyzer (`elf.py`). Whatever lies outside the file is an AnalysisError.
-Hand-written, because a general library's import alone takes as long as a small program's analysis.
+Owns the bytes' layout and nothing of what they mean to the analyzer (`elf.py`). Whatever lies outside the file is an
+AnalysisError. Hand-written, because a general library's import alone takes as long as a small program's analysis.
 
 Source: System V ABI, chapters 4 and 5, and its supplement for x86-64.
 """

@@ -1,10 +1,12 @@
-"""What the analyzer reports: loops, their calls, arguments, trip counts, and the reasons that stand in the way. Plain data.
+"""What the analyzer reports: loops, their calls, arguments, trip counts, and the reasons that stand in the way. Plain
+data.
 
-docs/analyzer.md documents the vocabulary. A reason is a fact about a loop, found or not ruled out. None of them is a permission,
-and the absence of all is none either.
+docs/analyzer.md documents the vocabulary. A reason is a fact about a loop, found or not ruled out. None of them is a
+permission, and the absence of all is none either.
 
-A `Formula` is evaluated when the program stands at a CUDA call's call instruction (for a launch with a push, the push's), in 64-bit
-numbers that wrap. It reads registers that calls preserve, the frames above the stack pointer, and global variables.
+A `Formula` is evaluated when the program stands at a CUDA call's call instruction (for a launch with a push, the
+push's), in 64-bit numbers that wrap. It reads registers that calls preserve, the frames above the stack pointer, and
+global variables.
 """
 
 from __future__ import annotations
@@ -77,9 +79,10 @@ class Argument:
     """An argument of a call.
 
     Attributes:
-        number: an invariant one's value, or by how much an affine one grows; None when that is not constant, or not the same
-            for all callers of the function with the call.
-        size: of a launch's parameter, its bytes that are known, from the first on; 0: it is not known which; None otherwise.
+        number: an invariant one's value, or by how much an affine one grows; None when that is not constant, or not the
+            same for all callers of the function with the call.
+        size: of a launch's parameter, its bytes that are known, from the first on; 0: it is not known which; None
+            otherwise.
     """
 
     name: str
@@ -148,7 +151,8 @@ class Location:
 
 @dataclass(frozen=True)
 class Operation:
-    """zx1 zx2 zx4 sx1 sx2 sx4 (of the low bytes), and or xor mul shl shr sar udiv sdiv, eq ne ult ule slt sle (1 or 0), min."""
+    """zx1 zx2 zx4 sx1 sx2 sx4 (of the low bytes), and or xor mul shl shr sar udiv sdiv, eq ne ult ule slt sle (1 or 0),
+    min."""
 
     name: str
     operands: tuple[Formula, ...]
@@ -169,8 +173,8 @@ class Test:
     Attributes:
         branch: the address of the test's block.
         step: by how much left - right changes from one iteration to the next, when that is constant.
-        exact: whether the formulas are what the program compares. Otherwise memory is read at the call that something may
-            change before the test.
+        exact: whether the formulas are what the program compares. Otherwise memory is read at the call that something
+            may change before the test.
     """
 
     branch: int
@@ -215,7 +219,8 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Foretold:
-    """What a launch of a loop is passed, found where the program stands at the loop's first launch in the same iteration.
+    """What a launch of a loop is passed, found where the program stands at the loop's first launch in the same
+    iteration.
 
     Attributes:
         name: the argument's, as in `Argument`.
@@ -230,6 +235,19 @@ class Foretold:
 
 @dataclass(frozen=True)
 class LoopReport:
+    """What is known of a loop with CUDA calls.
+
+    Attributes:
+        entry: where its function starts.
+        parent: the header of the loop around it.
+        line: the source line of its header; "" where that is not known.
+        runs: calls by index, in groups between which the host wants an answer of the device.
+        assumes_success: whether the loop holds a branch that error codes decide.
+        assumes_separate: whether pointers read from memory are taken to point to objects of their own.
+        foretold: by call, () for the first: all that is passed in an iteration of launches; () when that is not known at
+            the first.
+    """
+
     function: str
     entry: int
     header: int
@@ -242,14 +260,10 @@ class LoopReport:
     trip_count: TripCount | None
     reasons: tuple[Reason, ...]
     continuations: tuple[Continuation, ...] = ()
-    runs: tuple[
-        tuple[int, ...], ...
-    ] = ()  # calls by index, in groups between which the host wants an answer of the device
-    assumes_success: bool = False  # whether the loop holds a branch that error codes decide
-    assumes_separate: bool = False  # whether pointers read from memory are taken to point to objects of their own
-    foretold: tuple[
-        tuple[Foretold, ...], ...
-    ] = ()  # by call, () for the first: all that is passed in an iteration of launches; () when that is not known at the first
+    runs: tuple[tuple[int, ...], ...] = ()
+    assumes_success: bool = False
+    assumes_separate: bool = False
+    foretold: tuple[tuple[Foretold, ...], ...] = ()
 
     @property
     def described(self) -> bool:

@@ -1,12 +1,12 @@
 """Decoding x86-64.
 
-Two speeds. `sweep` goes through whole functions with `disasm_lite` and keeps only what leaves the straight line; `decode`
-makes full instructions, for the functions that matter. An undecodable byte ends the decoding: what follows is not code, or
-not code we understand.
+Two speeds. `sweep` goes through whole functions with `disasm_lite` and keeps only what leaves the straight line;
+`decode` makes full instructions, for the functions that matter. An undecodable byte ends the decoding: what follows is
+not code, or not code we understand.
 
-Operands are taken from the bytes of the disassembler's records: objects in between took longer than all else that is done to an
-instruction. Equal bytes are the same instruction wherever they stand, but for a place that counts from the instruction's end: most
-instructions of a large program are known from another place.
+Operands are taken from the bytes of the disassembler's records: objects in between took longer than all else that is
+done to an instruction. Equal bytes are the same instruction wherever they stand, but for a place that counts from the
+instruction's end: most instructions of a large program are known from another place.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ class _Form(NamedTuple):
     """An instruction apart from its place.
 
     Attributes:
-        anchored: the operand that counts from the instruction's end, a branch's target or a place beside the code; NONE: there is none.
+        anchored: the operand that counts from the instruction's end, a branch's target or a place beside the code;
+            NONE: there is none.
         anywhere: whether the same bytes are the same instruction at any place.
     """
 
@@ -170,7 +171,8 @@ def _placed(operands: tuple[Operand, ...], anchored: int, end: int) -> tuple[Ope
 
 
 def _branches(content: bytes) -> bool:
-    """Whether an instruction is a jump or call to a place that counts from its end, in one of the forms that compilers write."""
+    """Whether an instruction is a jump or call to a place that counts from its end, in one of the forms that compilers
+    write."""
     first = content[1] if content[0] == 0xF2 else content[0]
     second = content[2:3] if content[0] == 0xF2 else content[1:2]
     return (

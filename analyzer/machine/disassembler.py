@@ -1,8 +1,8 @@
 """Capstone's shared library, without its Python package; the analyzer's only user of it.
 
-The package declares all of Capstone's architectures when it is imported, which takes longer than a small program's analysis,
-and copies every operand several times. Only its library is used, where the package keeps it. The records' layout is that of
-Capstone 5, which any other version refuses.
+The package declares all of Capstone's architectures when it is imported, which takes longer than a small program's
+analysis, and copies every operand several times. Only its library is used, where the package keeps it. The records'
+layout is that of Capstone 5, which any other version refuses.
 
 Source: Capstone 5, include/capstone/capstone.h and x86.h.
 """
@@ -25,7 +25,8 @@ REGISTER, IMMEDIATE, WRITE = 1, 2, 2
 # Of a record of details, which holds those of an x86 instruction at 96.
 WRITTEN, WRITTEN_COUNT, COUNT, OPERANDS, OPERAND_BYTES = 42, 82, 96 + 64, 96 + 72, 48
 DETAIL_BYTES = OPERANDS + 8 * OPERAND_BYTES
-# Kind; segment (or a register, or the low half of a number), base (the high half), index, scale, displacement; size, access.
+# Kind; segment (or a register, or the low half of a number), base (the high half), index, scale, displacement; size,
+# access.
 OPERAND = struct.Struct("<I4xIIIiqBB")
 
 _X86, _MODE_64, _DETAIL, _ON = 3, 8, 2, 3
@@ -45,8 +46,8 @@ class _Record(ctypes.Structure):
 
 _Records = ctypes.POINTER(_Record)
 RECORD_BYTES = ctypes.sizeof(_Record)
-# Of a record: the address, the size, and the texts of mnemonic and operands; or the bytes, the mnemonic, and where the details are.
-# All records at once are taken apart so: field by field through ctypes took longer than decoding them.
+# Of a record: the address, the size, and the texts of mnemonic and operands; or the bytes, the mnemonic, and where the
+# details are. All records at once are taken apart so: field by field through ctypes took longer than decoding them.
 PLAIN = struct.Struct("<8xQH24x32s160s14x")
 DETAILED = struct.Struct("<8xQH24s32s166xQ")
 assert PLAIN.size == DETAILED.size == RECORD_BYTES
@@ -123,8 +124,8 @@ class Disassembler:
         return found
 
     def records(self, code: bytes, address: int, fields: struct.Struct) -> Iterator[tuple[Any, ...]]:
-        """Some fields (`PLAIN`, `DETAILED`) of a range of code's records, up to what cannot be decoded; where details are is told of
-        those that lie there until the next record is asked for.
+        """Some fields (`PLAIN`, `DETAILED`) of a range of code's records, up to what cannot be decoded; where details
+        are is told of those that lie there until the next record is asked for.
         """
         offset = 0
         while offset < len(code):

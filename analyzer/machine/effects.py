@@ -1,10 +1,11 @@
 """What each x86 instruction reads and writes: one table for all engines, the proofs included.
 
-Operands tell most of it. Here stands what they do not: registers that an instruction reads or writes without naming them, what it
-does to the flags, which operands it only reads, and which instructions have no effect on registers and memory.
+Operands tell most of it. Here stands what they do not: registers that an instruction reads or writes without naming
+them, what it does to the flags, which operands it only reads, and which instructions have no effect on registers and
+memory.
 
-An instruction of which nothing stands here may read rax, rcx and rdx besides its operands; what it writes the decoder tells
-(`Instruction.writes`), as it does for all but the `MODELLED` ones.
+An instruction of which nothing stands here may read rax, rcx and rdx besides its operands; what it writes the decoder
+tells (`Instruction.writes`), as it does for all but the `MODELLED` ones.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2.
 """
@@ -36,13 +37,13 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What `semantics` executes operand by operand, knowing its implicit writes: the costly question which registers an instruction
-# changes is asked only of the others.
+# What `semantics` executes operand by operand, knowing its implicit writes: the costly question which registers an
+# instruction changes is asked only of the others.
 MODELLED = _words(
     """
-    mov movabs movzx movsx movsxd lea add sub inc dec neg not imul shl sal sar shr and or xor cmp test push pop leave call ret
-    jmp nop endbr64 cdqe cwde cqo cdq movaps movups movdqa movdqu movapd movupd movq movd movss movsd movhps movlps movhpd movlpd
-    punpcklqdq pxor xorps xorpd unpcklpd comiss comisd ucomiss ucomisd bt
+    mov movabs movzx movsx movsxd lea add sub inc dec neg not imul shl sal sar shr and or xor cmp test push pop
+    leave call ret jmp nop endbr64 cdqe cwde cqo cdq movaps movups movdqa movdqu movapd movupd movq movd movss movsd
+    movhps movlps movhpd movlpd punpcklqdq pxor xorps xorpd unpcklpd comiss comisd ucomiss ucomisd bt
     """
 ) | frozenset(SCALAR_FLOATING)
 
@@ -113,14 +114,14 @@ class Flags(Enum):
 
 _CHANGES = _words(
     """
-    add sub cmp test and or xor inc dec neg shl sal sar shr imul mul div idiv xadd cmpxchg bt bts btr btc popcnt lzcnt tzcnt bsf bsr
-    comiss comisd ucomiss ucomisd vcomiss vcomisd vucomiss vucomisd ptest
+    add sub cmp test and or xor inc dec neg shl sal sar shr imul mul div idiv xadd cmpxchg bt bts btr btc popcnt
+    lzcnt tzcnt bsf bsr comiss comisd ucomiss ucomisd vcomiss vcomisd vucomiss vucomisd ptest
     """
 )
 _KEEPS = _words(
     """
-    mov movabs movzx movsx movsxd lea nop endbr64 jmp push pop leave not cdq cqo cwd cbw cwde cdqe bswap xchg
-    movaps movups movdqa movdqu movapd movupd movq movd movss movsd movhps movlps movhpd movlpd movhlps movlhps
+    mov movabs movzx movsx movsxd lea nop endbr64 jmp push pop leave not cdq cqo cwd cbw cwde cdqe bswap xchg movaps
+    movups movdqa movdqu movapd movupd movq movd movss movsd movhps movlps movhpd movlpd movhlps movlhps
     """
 )
 
@@ -198,7 +199,8 @@ def implicit(instruction: Instruction) -> frozenset[int]:
 
 
 def string(instruction: Instruction) -> str | None:
-    """The name of a string instruction without its prefix: `movsd` between two places in memory among them; None for others."""
+    """The name of a string instruction without its prefix: `movsd` between two places in memory among them; None for
+    others."""
     name = instruction.mnemonic.removeprefix("repne ").removeprefix("repe ").removeprefix("rep ")
     if name[:4] not in STRINGS or name[4:] not in UNITS or name == "cmpsd":
         return None

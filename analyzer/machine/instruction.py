@@ -1,8 +1,8 @@
 """Instructions and operands as plain tuples, the same whichever disassembler decoded them.
 
-A general register is its number 0..15 (rax rcx rdx rbx rsp rbp rsi rdi r8..r15) with the size and byte offset of the part
-that is meant; a vector register is 16 + its number. `writes` lists the registers that an instruction changes, explicit or
-not, so that a consumer that does not know the mnemonic still knows what is lost.
+A general register is its number 0..15 (rax rcx rdx rbx rsp rbp rsi rdi r8..r15) with the size and byte offset of the
+part that is meant; a vector register is 16 + its number. `writes` lists the registers that an instruction changes,
+explicit or not, so that a consumer that does not know the mnemonic still knows what is lost.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""The manifest: what the shim is told of a program (protos/manifest.md). Writing, reading, its code, its place in an ELF file."""
+"""The manifest: what the shim is told of a program (protos/manifest.md). Writing, reading, its code, its place in an
+ELF file."""

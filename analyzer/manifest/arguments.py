@@ -1,6 +1,7 @@
 """What a manifest predicts of a call's arguments, from what is known of them in its loop.
 
-Owns which described arguments are which of the manifest's, how wide they are, and which of an iteration's launches are told at its first one.
+Owns which described arguments are which of the manifest's, how wide they are, and which of an iteration's launches are
+told at its first one.
 
 Source: protos/manifest.md, "Argument".
 """
@@ -13,7 +14,8 @@ from dataclasses import replace
 from farlane.analyzer.externals.interface import LAUNCH, NUMBERS, roles
 from farlane.analyzer.loops.model import Argument as Described
 from farlane.analyzer.loops.model import Call, Foretold, Kind, LoopReport
-from farlane.analyzer.manifest.formulas import compiled, signed
+from farlane.analyzer.machine.arithmetic import signed
+from farlane.analyzer.manifest.formulas import compiled
 from farlane.analyzer.manifest.model import TOLD_AT_FIRST, Argument, ArgumentKind, Site
 
 _KINDS = {
@@ -68,7 +70,8 @@ def predicted(call: Call, own: range) -> list[Argument]:
 
 
 def _indices(name: str) -> list[tuple[int, int | None]]:
-    """The C parameters that a described argument is, each with the 4-byte word of the value that it is; None: all of it."""
+    """The C parameters that a described argument is, each with the 4-byte word of the value that it is; None: all of
+    it."""
     if name in _PACKED:
         indices = _PACKED[name]
         return [(index, word if len(indices) > 1 else None) for word, index in enumerate(indices)]
@@ -90,8 +93,8 @@ def _argument(described: Described, index: int, word: int | None, width: int) ->
 
 
 def foretold(report: LoopReport, sites: list[Site]) -> list[Site]:
-    """The sites of an iteration of launches, with what the later ones are passed where the program stands at the first: all of it, else
-    they are as they were."""
+    """The sites of an iteration of launches, with what the later ones are passed where the program stands at the first:
+    all of it, else they are as they were."""
     if sites[0].remaining is None or any(site.conditional for site in sites):
         return sites
     made = sites[:1]

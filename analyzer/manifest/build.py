@@ -1,11 +1,12 @@
 """From the reports of the analysis to a manifest.
 
-Owns what a manifest holds of what is known: which loop a site belongs to, where a call returns to, which predictions are worth
-sending. Permissions are others' to prove; here they are only attached, and dropped where they do not fit the site.
+Owns what a manifest holds of what is known: which loop a site belongs to, where a call returns to, which predictions
+are worth sending. Permissions are others' to prove; here they are only attached, and dropped where they do not fit the
+site.
 
-One entry of the manifest stands for one return address, but a call in a called function may be reached through several chains of
-calls. It belongs to the loop that the shortest chain leads from. Values at the call are told by the frame, so they are left out
-unless there is no chain at all.
+One entry of the manifest stands for one return address, but a call in a called function may be reached through several
+chains of calls. It belongs to the loop that the shortest chain leads from. Values at the call are told by the frame, so
+they are left out unless there is no chain at all.
 
 Source: protos/manifest.md.
 """
@@ -106,8 +107,8 @@ def _flags(image: Image, report: ProgramReport) -> Flag:
 class _Place:
     """Where a call is: in the loop of this number, with its entry in the loop's report.
 
-    Launches share a site where one configuration is pushed for several, of which a branch chooses: `beside` are those behind the first, `several`
-    is whether their kernels differ.
+    Launches share a site where one configuration is pushed for several, of which a branch chooses: `beside` are those
+    behind the first, `several` is whether their kernels differ.
     """
 
     loop: int
@@ -152,7 +153,8 @@ class _Tables:
         return tuple(sorted(sites, key=lambda site: site.return_address)), tuple(loops)
 
     def _innermost(self) -> dict[int, list[Call]]:
-        """Call instruction in a called function -> the call as each chain of calls makes it, seen from its innermost loop."""
+        """Call instruction in a called function -> the call as each chain of calls makes it, seen from its innermost
+        loop."""
         found: dict[int, dict[tuple[int, ...], tuple[int, Call]]] = {}
         for report in self._reports:
             for call in report.calls:
@@ -165,7 +167,8 @@ class _Tables:
     def _places(self) -> dict[int, _Place]:
         """Call instruction -> the innermost loop that it is in.
 
-        A function that ends by jumping to one of several functions of the runtime is one call instruction with several names: nothing is told of it.
+        A function that ends by jumping to one of several functions of the runtime is one call instruction with several
+        names: nothing is told of it.
         """
         places: dict[int, _Place] = {}
         names: dict[int, set[str]] = {}
@@ -211,7 +214,8 @@ class _Tables:
             at = None if report.parent is None else self._numbers.get((report.entry, report.parent))
 
     def _agreed(self, place: _Place) -> list[Argument]:
-        """The predictions that hold whichever way the site is reached, and whichever launch its configuration is for."""
+        """The predictions that hold whichever way the site is reached, and whichever launch its configuration is
+        for."""
         segments = self._image.segments
         own = range(segments[0].start if segments else 0, self._image.end)
         found = arguments.predicted(place.call, own)

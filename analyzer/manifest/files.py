@@ -1,7 +1,9 @@
 """Where manifests are kept, and writing files so that nobody sees half of one.
 
-The cache is `$XDG_CACHE_HOME/farlane/manifests/<revision>/<identity in hex>.manifest`. The revision is a digest of the analyzer's own
-sources: a changed analyzer finds nothing of the old one's. The launcher and the host compute the same (they import nothing of
+The cache is `$XDG_CACHE_HOME/farlane/manifests/<revision>/<identity in hex>.manifest`. The revision is a digest of the
+analyzer's own
+sources: a changed analyzer finds nothing of the old one's. The launcher and the host compute the same (they import
+    nothing of
 the analyzer); a test compares them.
 """
 
@@ -31,7 +33,8 @@ def revision(sources: Path) -> str:
 
 
 def write(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Writes a file whole or not at all. A device or a FIFO is written to, and of a symbolic link the target is replaced.
+    """Writes a file whole or not at all. A device or a FIFO is written to, and of a symbolic link the target is
+    replaced.
 
     Raises:
         AnalysisError: it cannot be written.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from farlane.analyzer.loops.model import Formula, Location, Operation, Place
-from farlane.analyzer.manifest.code import (
+from farlane.analyzer.machine.arithmetic import signed
+from farlane.analyzer.postfix import (
     BINARY,
     CONSTANT,
     END,
@@ -101,9 +102,3 @@ class _Compiler:
             self._emit(BINARY[name])
         else:
             raise _Unfit
-
-
-def signed(number: int) -> int:
-    """The low 64 bits as a signed number."""
-    number &= 2**64 - 1
-    return number - 2**64 if number >> 63 else number

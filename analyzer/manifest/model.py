@@ -98,7 +98,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop. `parent` is an earlier loop's index; `body` is the number of the loop's own sites; `line` 0: not known."""
+    """A loop. `parent` is an earlier loop's index; `body` is the number of the loop's own sites; `line` 0: not
+    known."""
 
     header: int
     function: int

@@ -1,7 +1,7 @@
 """Reading a manifest: every rule of the format is checked, and the first that is broken is named.
 
-For bytes that nobody vouches for: bounded by their own length, never anything but a `Manifest` or a `ManifestError`. Shares
-no layout with the writer.
+For bytes that nobody vouches for: bounded by their own length, never anything but a `Manifest` or a `ManifestError`.
+Shares no layout with the writer.
 
 Source: protos/manifest.md, "Layout".
 """
@@ -13,7 +13,6 @@ import struct
 from typing import NamedTuple
 
 from farlane.analyzer.limits import AnalysisError
-from farlane.analyzer.manifest.code import MAXIMUM_CODE_BYTES, CodeError, parse
 from farlane.analyzer.manifest.model import (
     MAXIMUM_BYTES,
     Argument,
@@ -26,6 +25,7 @@ from farlane.analyzer.manifest.model import (
     Permission,
     Site,
 )
+from farlane.analyzer.postfix import MAXIMUM_CODE_BYTES, CodeError, parse
 
 HEADER_BYTES, SITE_BYTES, LOOP_BYTES, ARGUMENT_BYTES = 88, 40, 32, 16
 UNKNOWN = 2**32 - 1

@@ -1,7 +1,7 @@
 """Writing a manifest: the same data, the same bytes.
 
-Owns the layout's numbers on the writing side; the reader has its own, so that a mistake in one shows. Equal texts and equal
-pieces of code are stored once, in the order of their first use.
+Owns the layout's numbers on the writing side; the reader has its own, so that a mistake in one shows. Equal texts and
+equal pieces of code are stored once, in the order of their first use.
 
 Source: protos/manifest.md, "Layout".
 """
@@ -12,7 +12,6 @@ import hashlib
 import struct
 
 from farlane.analyzer.limits import AnalysisError
-from farlane.analyzer.manifest.code import check
 from farlane.analyzer.manifest.model import (
     IDENTITY_LIMIT,
     MAXIMUM_BYTES,
@@ -23,6 +22,7 @@ from farlane.analyzer.manifest.model import (
     Permission,
     Site,
 )
+from farlane.analyzer.postfix import check
 
 _MAGIC = b"FARLANEM"
 _VERSION = 2

@@ -13,13 +13,14 @@ class Permission:
         site: address of the call instruction.
         return_address: where the call returns to: what the manifest knows the site by.
         function, header: entry of the function and header of the innermost loop that the site is in.
-        loops: the loops, as (function, header), for which `defer_read` was proven of a site in a called function: `more` asks which
-            calls led to the site. Empty: it was proven for `header` alone, whoever calls its function.
+        loops: the loops, as (function, header), for which `defer_read` was proven of a site in a called function:
+            `more` asks which calls led to the site. Empty: it was proven for `header` alone, whoever calls its
+            function.
         local_sync: LOCAL_SYNC of protos/manifest.md.
         defer_read: DEFER_READ; then `more` is there.
         settle_at_call: SETTLE_AT_CALL.
-        more: the manifest's postfix code, END included: 1 when the site is surely reached again before the destination is
-            touched; b"" when there is none.
+        more: the manifest's postfix code, END included: 1 when the site is surely reached again before the destination
+            is touched; b"" when there is none.
         more_text: the same for people.
         proof: how the permissions were proven; "" when there is none.
         refused: why something was not permitted; "" when nothing was refused.

@@ -174,12 +174,14 @@ class Prover:
         return _Reached(place, condition, stack, f"when called by {calls}: {'; '.join(proof)}")
 
     def _together(self, own: Permission, parts: list[_Reached]) -> Permission | None:
-        """The permission of a site by all chains for which there is a proof; of so many as the manifest's code can tell apart."""
+        """The permission of a site by all chains for which there is a proof; of so many as the manifest's code can tell
+        apart."""
         taken: list[_Reached] = []
         encoded: bytes | None = None
         more = ZERO
         for part in parts:
-            # The stack pointer is the same number below each chain's return address: the texts tell it from each chain's function.
+            # The stack pointer is the same number below each chain's return address: the texts tell it from each
+            # chain's function.
             held = either(more, moved(part.more, part.stack))
             code = encode(held, 0)
             if code is not None:
@@ -247,7 +249,8 @@ class Prover:
     def _copy(
         self, regions: Regions, name: str, loop: Loop | None, site: int, code: str
     ) -> tuple[Expression, int, bool, list[str]]:
-        """`more` (ZERO: not known), the stack pointer at the site, whether SETTLE_AT_CALL holds, the proof; raises Refused."""
+        """`more` (ZERO: not known), the stack pointer at the site, whether SETTLE_AT_CALL holds, the proof; raises
+        Refused."""
         if loop is None:
             raise Refused("it is in no loop of this function")
         if loop.irreducible:
@@ -304,7 +307,8 @@ class Prover:
         return passed(state, form.destination), size.number if size.kind == CONSTANT and size.number >= 0 else None
 
     def _settles(self, regions: Regions, loop: Loop, site: int, target: Target, escapes: set[int]) -> bool:
-        """Whether every way from the site makes a CUDA call outside the loop before anything touches the destination."""
+        """Whether every way from the site makes a CUDA call outside the loop before anything touches the
+        destination."""
         flow = regions.structure.flow
         first = flow.holding(site)
         assert first is not None

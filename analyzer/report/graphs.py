@@ -1,7 +1,9 @@
-"""A program's graphs as files, GraphML or DOT: the call graph, and of each function that reaches CUDA control flow and loops.
+"""A program's graphs as files, GraphML or DOT: the call graph, and of each function that reaches CUDA control flow and
+loops.
 
-`call-graph`; for the function at 0x1180, `1180-NAME.control-flow` and `1180-NAME.loops`, where it has any. The nodes of loops with CUDA
-calls also have `class`, `trips` and `reasons`; those of blocks with CUDA calls in such loops `cuda`, what is called.
+`call-graph`; for the function at 0x1180, `1180-NAME.control-flow` and `1180-NAME.loops`, where it has any. The nodes of
+loops with CUDA calls also have `class`, `trips` and `reasons`; those of blocks with CUDA calls in such loops `cuda`,
+what is called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The report as one page of HTML that needs nothing else: no network, no other file.
 
-Owns the page's structure; its style and behaviour are page.css and page.js beside this file, which are put into it. All that
-comes from the executable (names above all) goes through `escape` where it enters the markup, and never into the script.
+Owns the page's structure; its style and behaviour are page.css and page.js beside this file, which are put into it. All
+that comes from the executable (names above all) goes through `escape` where it enters the markup, and never into the
+script.
 """
 
 from __future__ import annotations

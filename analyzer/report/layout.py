@@ -1,8 +1,9 @@
 """Where the blocks and edges of a graph are drawn: layers from top to bottom, few crossings, straight chains.
 
-The layered method: back edges are left out, every block gets the layer of its longest path from the entry, edges over several
-layers pass through points on the layers between, the order within a layer follows the neighbours' (barycentres), and
-positions are pulled towards the neighbours as far as the order allows. Back edges are led up on the left.
+The layered method: back edges are left out, every block gets the layer of its longest path from the entry, edges over
+several layers pass through points on the layers between, the order within a layer follows the neighbours'
+(barycentres), and positions are pulled towards the neighbours as far as the order allows. Back edges are led up on the
+left.
 Source: Sugiyama, Tagawa, Toda, Methods for Visual Understanding of Hierarchical System Structures, 1981.
 """
 

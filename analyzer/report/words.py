@@ -1,7 +1,8 @@
-"""Words for people: readable names of C++ functions, and a sentence for each reason, class and kind of docs/analyzer.md.
+"""Words for people: readable names of C++ functions, and a sentence for each reason, class and kind of
+docs/analyzer.md.
 
-`readable` makes the qualified name out of a mangled one, without types. It is no demangler: what it does not understand stays as it
-is. Source: the Itanium C++ ABI, 5.1.
+`readable` makes the qualified name out of a mangled one, without types. It is no demangler: what it does not understand
+stays as it is. Source: the Itanium C++ ABI, 5.1.
 """
 
 from __future__ import annotations

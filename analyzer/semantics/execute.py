@@ -1,7 +1,7 @@
 """What instructions do to a state. Calls and jumps are the engine's business.
 
-Mnemonics that `moves`, `arithmetic` and `vectors` name are executed; of all others it is only known what they change, which
-becomes OPAQUE.
+Mnemonics that `moves`, `arithmetic` and `vectors` name are executed; of all others it is only known what they change,
+which becomes OPAQUE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Vector registers: moves of whole registers, halves and scalars, floating-point arithmetic.
 
-A vector register is two values of 8 bytes. Floating point is kept as operations by name: enough to see that two values are
-equal, or depend on nothing that varies.
+A vector register is two values of 8 bytes. Floating point is kept as operations by name: enough to see that two values
+are equal, or depend on nothing that varies.
 """
 
 from __future__ import annotations

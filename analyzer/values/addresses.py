@@ -1,7 +1,7 @@
 """Places of the frame that are computed: arrays, of structures above all, whose elements lie a fixed distance apart.
 
-Two accesses do not meet when they are at different fields of such elements: their offsets differ, modulo the distance, by more than the
-accesses are long. Assumed is, as everywhere here, that computing an index does not overflow.
+Two accesses do not meet when they are at different fields of such elements: their offsets differ, modulo the distance,
+by more than the accesses are long. Assumed is, as everywhere here, that computing an index does not overflow.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def unextended(value: Value) -> Value:
 
 
 def lowest_moved(address: Value) -> int | None:
-    """The offset of the frame below which an address lies that was computed by moving the stack pointer down; None for others.
+    """The offset of the frame below which an address lies that was computed by moving the stack pointer down; None for
+    others.
 
     What is allocated so lies below all that has a fixed place, and is taken to be as long as what is stored there.
     """
@@ -63,7 +64,8 @@ def lowest_moved(address: Value) -> int | None:
 
 
 def allocated_top(address: Value) -> int | None:
-    """The same where what the stack pointer was moved down by counts nothing in a loop, so that it is no index that may be negative."""
+    """The same where what the stack pointer was moved down by counts nothing in a loop, so that it is no index that may
+    be negative."""
     top = lowest_moved(address)
     moved = [atom for atom, _ in address.terms if not atom.stack] if top is not None else []
     return None if any(part.kind == PHI for atom in moved for part, _ in unextended(atom).terms) else top

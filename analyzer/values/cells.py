@@ -1,8 +1,8 @@
 """What registers and memory hold at one point of a function, and what a load reads there.
 
 Registers are a list: 0..15, the two halves of vector registers 16 + 2n and 17 + 2n; then the launch configuration that
-__cudaPushCallConfiguration set aside, the flags, and versions of memory. Memory is cells keyed by the address's base (its
-non-constant part), offset and size. `state` says what stores do to them.
+__cudaPushCallConfiguration set aside, the flags, and versions of memory. Memory is cells keyed by the address's base
+(its non-constant part), offset and size. `state` says what stores do to them.
 
 A load of what no cell holds is an atom of the address and the versions of the memory it reads: two loads are equal only
 if nothing was stored in between that may be there.
@@ -18,8 +18,8 @@ from farlane.analyzer.values.memory import PLACES, Memory
 CONFIGURATION = REGISTERS  # .. 53: grid x|y, grid z, block x|y, block z, shared memory, stream
 PUSHED = PLACES  # the push that set them aside
 FLAGS = 55
-# Versions: of everything; of the frame, by every store and by those of unknown extent; of what is reached through unknown
-# pointers; of global variables, by stores of unknown extent; of what the function was given pointers to.
+# Versions: of everything; of the frame, by every store and by those of unknown extent; of what is reached through
+# unknown pointers; of global variables, by stores of unknown extent; of what the function was given pointers to.
 MEMORY, STACK_STORES, STACK_RANGES, OTHER_STORES, GLOBAL_RANGES, GIVEN_STORES = range(56, 62)
 LENGTH = 62
 KEYS = range(LENGTH)
@@ -31,10 +31,12 @@ Held = dict[Value, dict[tuple[int, int], Value]]
 class Cells:
     """Registers, cells, and the lowest offset of the frame whose address has escaped (None: none has).
 
-    `kept`: base -> the versions of everything and of other stores for what no cell holds there: stores at other offsets from the
+    `kept`: base -> the versions of everything and of other stores for what no cell holds there: stores at other offsets
+        from the
     same base do not change it. Its bases are such as may point anywhere, and all have cells.
     `limits`: phi -> the largest number that it is, by the branches on the way here, and in how many of its bytes.
-    `own`: the bases whose cells are this state's alone (None: there are none): copies share all others, until one of them changes them.
+    `own`: the bases whose cells are this state's alone (None: there are none): copies share all others, until one of
+        them changes them.
     `objects`, `limits` are shared as well, and never changed in place.
     """
 
@@ -61,7 +63,8 @@ class Cells:
         )
 
     def _end(self, address: Value, size: int) -> int | None:
-        """The offset of the frame behind a store at an address of it; None: not known, or it may be no address of it at all."""
+        """The offset of the frame behind a store at an address of it; None: not known, or it may be no address of it at
+        all."""
         if (top := allocated_top(address)) is not None:
             return top + size
         if address.low is None or (self.memory.values.stack_pointer, 1) not in address.terms:

@@ -1,11 +1,11 @@
 """Conditions of branches as comparisons of values, and the branches that only CUDA's error codes decide.
 
-The engine analyzes control flow under the assumption that CUDA's calls succeed. A branch that error codes alone decide goes the
-way it goes when they are all success (0), and the other way is not analyzed; `Result.assumed` lists these branches. This makes an
-error exit an error exit. Codes remain symbolic values, so how a code is used can still be seen.
+The engine analyzes control flow under the assumption that CUDA's calls succeed. A branch that error codes alone decide
+goes the way it goes when they are all success (0), and the other way is not analyzed; `Result.assumed` lists these
+branches. This makes an error exit an error exit. Codes remain symbolic values, so how a code is used can still be seen.
 
-All claims about a program hold, therefore, as long as no CUDA call has failed. `cudaErrorNotReady` and `CUDA_ERROR_NOT_READY` are
-no failures: the codes of queries are data and decide nothing here.
+All claims about a program hold, therefore, as long as no CUDA call has failed. `cudaErrorNotReady` and
+`CUDA_ERROR_NOT_READY` are no failures: the codes of queries are data and decide nothing here.
 """
 
 from __future__ import annotations

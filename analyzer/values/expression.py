@@ -1,8 +1,8 @@
 """Symbolic values: hash-consed, with linear sums in one canonical form.
 
-A value is a 64-bit number: constant + sum of coefficient * atom, modulo 2**64. An atom is what is not taken apart further:
-a register's value at the function's entry, a phi, a call's result, a load, an operation. Equal values are the same object
-(per `Values`), so comparison is identity.
+A value is a 64-bit number: constant + sum of coefficient * atom, modulo 2**64. An atom is what is not taken apart
+further: a register's value at the function's entry, a phi, a call's result, a load, an operation. Equal values are the
+same object (per `Values`), so comparison is identity.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ class Value:
         stack: whether this may be an address in the own frame or above it.
         low: for such an address, the lowest offset of the frame that it may mean; None when that is not known.
         lost: whether this is what a register holds that a call left undefined.
-        allocations: of a phi, the allocations that it points into unless it is null; (): it may be any value; None: not yet known.
+        allocations: of a phi, the allocations that it points into unless it is null; (): it may be any value; None: not
+            yet known.
         is_constant: whether there are no terms.
         signed: the constant part, read as a signed number.
-        family: constant part -> the value with it and these terms. Keeps sums from being looked up by their terms, which is slow. `_ALONE`
-            of an atom as long as it is in no sum, as most are.
+        family: constant part -> the value with it and these terms. Keeps sums from being looked up by their terms,
+            which is slow. `_ALONE` of an atom as long as it is in no sum, as most are.
         parts: what `Values.base` answered.
         extended: what `Values.zero_extended` answered, by the size.
     """

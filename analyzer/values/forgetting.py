@@ -1,4 +1,5 @@
-"""What is no longer known at one point of a function: cells that a store covers, and addresses of the frame that have escaped."""
+"""What is no longer known at one point of a function: cells that a store covers, and addresses of the frame that have
+escaped."""
 
 from __future__ import annotations
 
@@ -112,7 +113,8 @@ class Forgetting(Cells):
     def _drop_frame(self, address: Value, end: int | None, size: int | None = None) -> None:
         """Forgets the frame from the lowest offset upward that an address may mean, up to an end if there is one.
 
-        `size`: of the store, when it is known: what lies between the places where it may be, which are a stride apart, is what it was.
+        `size`: of the store, when it is known: what lies between the places where it may be, which are a stride apart,
+            is what it was.
         """
         lowest, stack_pointer = self.memory.lowest(address), self.memory.values.stack_pointer
         kept: Held = {}

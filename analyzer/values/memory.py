@@ -24,9 +24,11 @@ Extents = dict[Value, tuple[int, int] | None]
 
 
 class Store(NamedTuple):
-    """A store outside the own frame. `size` None: as many bytes as `length` says, or any number; `value` None: unknown ones.
+    """A store outside the own frame. `size` None: as many bytes as `length` says, or any number; `value` None: unknown
+    ones.
 
-    An `address` of None stands for a call of an unknown function; `quiet`: of one that makes no CUDA calls and comes back.
+    An `address` of None stands for a call of an unknown function; `quiet`: of one that makes no CUDA calls and comes
+    back.
     """
 
     address: Value | None
@@ -36,8 +38,8 @@ class Store(NamedTuple):
     length: Value | None = None
 
 
-# What is stored in the own frame: what a launch's configuration is put back into, a whole address of the frame, less than 8 bytes,
-# a floating-point number.
+# What is stored in the own frame: what a launch's configuration is put back into, a whole address of the frame, less
+# than 8 bytes, a floating-point number.
 OTHER, LAUNCH_SLOT, ADDRESS, PART, NUMBER = range(5)
 
 
@@ -84,7 +86,8 @@ class Memory:
     Attributes:
         handles: address of a variable that __cudaGetKernel filled -> address of the kernel's host function.
         noted: the keys of `handles`, in the order in which they became known.
-        asked: the variables whose handles the block that is executed, or the merge that is made, asked for; None while none is.
+        asked: the variables whose handles the block that is executed, or the merge that is made, asked for; None while
+            none is.
         epoch: changes when something else changes that executing an instruction looks at beside the state.
         log: what the block that is executed stores outside its function's frame; None while none is.
         frame_log: what it stores in that function's own frame; None while none is.
@@ -94,20 +97,24 @@ class Memory:
         passed: what kernels are passed.
         bottom: the lowest offset of the frame whose address the function takes, when `separate`; None: not known.
         in_stub: whether the function that is analyzed asks for a kernel's handle, so is a launch stub or holds one.
-        lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who reads one gets a value of the reader's own.
+        lost: what registers hold that a call left undefined, by register, and a launch configuration that is taken; who
+            reads one gets a value of the reader's own.
         initial: what a state's registers hold at a function's entry, once they are asked for.
         cut: whether a function that the block which is executed calls leaves blocks out (`engine.Result`).
         filled: memory's state behind a CUDA call that fills a structure -> which.
         budget: the time for the binary; None: any.
         arrays: stands for what the function was given pointers to and indexes.
-        used: what the function was given through which it reads or writes memory, when `separate`, and where from there; None: anywhere.
+        used: what the function was given through which it reads or writes memory, when `separate`, and where from
+            there; None: anywhere.
         made_of: of what a value of a called function is made as an address, by values of its caller (given.py).
-        separate: whether a pointer that the function was given, or that was read from memory, is taken to point into an object of its own,
-            which nobody reaches by a pointer from elsewhere, and which is none of the frame, but for arrays that were given; whether what is stored at a computed place of the
-            own frame is taken to stay in that frame; and whether a store at a computed place of the frame is taken to leave alone
-            what has another size there, and what the place is computed from; whether output leaves alone what the program itself stores
-            in the frame, where a stream lies beside it; and functions of the C++ library that the file holds to
-            do what those of their names do; and whether an address of the frame that is not followed is none below `bottom`. For predictions that are marked as assuming so.
+        separate: whether a pointer that the function was given, or that was read from memory, is taken to point into an
+            object of its own, which nobody reaches by a pointer from elsewhere, and which is none of the frame, but for
+            arrays that were given; whether what is stored at a computed place of the own frame is taken to stay in that
+            frame; and whether a store at a computed place of the frame is taken to leave alone what has another size
+            there, and what the place is computed from; whether output leaves alone what the program itself stores in
+            the frame, where a stream lies beside it; and functions of the C++ library that the file holds to do what
+            those of their names do; and whether an address of the frame that is not followed is none below `bottom`.
+            For predictions that are marked as assuming so.
         most: how many values may be made; None: any number.
     """
 
@@ -148,7 +155,8 @@ class Memory:
             value.lost = True
 
     def filler(self, load: Value) -> Filled | None:
-        """The CUDA call that filled the structure of which a load reads a part; None: what is read may be something else."""
+        """The CUDA call that filled the structure of which a load reads a part; None: what is read may be something
+        else."""
         address, size, versions = load.arguments
         filled = self.filled.get(versions[-1]) if versions else None
         if filled is None:
@@ -208,8 +216,8 @@ class Memory:
         return known
 
     def given(self, base: Value) -> bool:
-        """Whether an address without its constant part is made of what the function found at its entry, indices aside, or of a
-        fixed address and indices: what it allocates since then lies elsewhere, and so does its frame."""
+        """Whether an address without its constant part is made of what the function found at its entry, indices aside,
+        or of a fixed address and indices: what it allocates since then lies elsewhere, and so does its frame."""
         known = self._given.get(base)
         if known is None:
             known = self._given[base] = all(self._atom_given(atom) for atom, factor in base.terms if factor == 1)
@@ -222,7 +230,8 @@ class Memory:
         return atom.kind == INITIAL
 
     def mark_allocations(self, phi: Value, inputs: Iterable[Value], new: bool) -> bool:
-        """A phi points into allocations when all of its inputs do, but for those that are null: nothing is stored at these.
+        """A phi points into allocations when all of its inputs do, but for those that are null: nothing is stored at
+        these.
 
         Returns whether less was known of it, so that what was found so far may not hold.
         """
@@ -253,7 +262,8 @@ class Memory:
         self._objects.clear()
 
     def seen_from_outside(self, inside: Value, own: Iterable[Value]) -> None:
-        """What a called function computed (`inside`) points into objects, as its caller sees them; (): into anything."""
+        """What a called function computed (`inside`) points into objects, as its caller sees them; (): into
+        anything."""
         known = inside.allocations
         found = () if known == () else tuple(dict.fromkeys((*(known or ()), *own)))
         if len(found) > MAXIMUM_ALLOCATIONS:
@@ -265,8 +275,9 @@ class Memory:
             self._objects.clear()
 
     def _pointed_to(self, atom: Value, base: Value) -> tuple[Value, ...]:
-        """What stands for the object of its own that a pointer points into, which was given or read from memory: in the latter case
-        the place that it was read from, at whatever time. Arrays that were given may be one, so those have something in common."""
+        """What stands for the object of its own that a pointer points into, which was given or read from memory: in the
+        latter case the place that it was read from, at whatever time. Arrays that were given may be one, so those have
+        something in common."""
         inner = atom
         while inner.kind == INSIDE:
             inner = inner.arguments[1]

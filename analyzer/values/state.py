@@ -5,8 +5,8 @@ Rules of aliasing, each on the side of doubt:
 - the own frame and other memory are distinct as long as no address of the frame at or below the offset has escaped;
 - two offsets from one base are distinct when they do not overlap; any two other bases may be the same memory, but for
   global variables at fixed addresses and memory from an allocator, which are distinct from each other;
-- a store at a computed offset of the frame may hit every cell from its lowest offset upward; a computed part of an address
-  only counts up, unless it is a value that meets others at a loop's head and grows smaller;
+- a store at a computed offset of the frame may hit every cell from its lowest offset upward; a computed part of an
+  address only counts up, unless it is a value that meets others at a loop's head and grows smaller;
 - an address of the frame that is stored in a cell which is forgotten has escaped: it may be read back unnoticed.
 """
 
@@ -220,7 +220,8 @@ class State(Forgetting):
                 self._object_changed(own, None, version)
 
     def _change_chosen(self, base: Value, at: int) -> None:
-        """Something was stored at one of several places, of which one is in the frame: those that are elsewhere may have changed, too."""
+        """Something was stored at one of several places, of which one is in the frame: those that are elsewhere may
+        have changed, too."""
         for place in chosen_elsewhere(base):
             where, _ = self.memory.values.base(place)
             if own := self.memory.objects_of(where):
@@ -239,7 +240,8 @@ class State(Forgetting):
             self.memory.frame_log.append(FrameStore(None, top))
 
     def _clobber_beside(self, base: Value, offset: int, size: int, at: int) -> None:
-        """A store through an address that may point anywhere: what lies beside it, from the same base on, is what it was."""
+        """A store through an address that may point anywhere: what lies beside it, from the same base on, is what it
+        was."""
         cells, versions = self.cells.get(base) or {}, self.versions_at(base)
         alone = not cells or (self.own is not None and base in self.own)
         end = offset + size
@@ -253,7 +255,8 @@ class State(Forgetting):
             self.kept[base] = versions
 
     def fresh(self, allocated: Value) -> None:
-        """An allocator returned this address: what is known of memory there, from an earlier time, is not of this one."""
+        """An allocator returned this address: what is known of memory there, from an earlier time, is not of this
+        one."""
         self._forget(lambda other: allocated in self.memory.objects_of(other))
         self.objects = {own: version for own, version in self.objects.items() if own is not allocated}
 
@@ -285,8 +288,8 @@ class State(Forgetting):
             registers[STACK_STORES] = registers[STACK_RANGES] = version
 
     def _clobber_through(self, base: Value, at: int) -> None:
-        """Something was stored through a pointer that may point anywhere; one that the function was given, or found in memory as
-        it was at its entry, points neither into the frame nor into what was allocated since."""
+        """Something was stored through a pointer that may point anywhere; one that the function was given, or found in
+        memory as it was at its entry, points neither into the frame nor into what was allocated since."""
         if not self.memory.given(base):
             self.clobber(at)
             return
@@ -314,7 +317,8 @@ def _what(value: Value) -> int:
 
 
 def of_stub(value: Value) -> bool:
-    """Whether a value is what nvcc's launch stub notes of having asked for its kernel's handle, in a variable of its own."""
+    """Whether a value is what nvcc's launch stub notes of having asked for its kernel's handle, in a variable of its
+    own."""
     while value.kind == OPERATION and value.arguments[0] in _WRAPPERS:
         value = next(
             (part for part in value.arguments[1:] if isinstance(part, Value) and part.terms), value.arguments[-1]

@@ -13,9 +13,9 @@ import pytest
 from farlane.analyzer.analysis import program as analysis
 from farlane.analyzer.loader import elf
 from farlane.analyzer.manifest.build import build
-from farlane.analyzer.manifest.code import CONSTANT, END, instruction
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Manifest, Site
 from farlane.analyzer.manifest.writer import write
+from farlane.analyzer.postfix import CONSTANT, END, instruction
 from farlane.frontend.devtools.guest import Guest, Outcome
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain

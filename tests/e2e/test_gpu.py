@@ -1,6 +1,6 @@
 """On a real GPU, through a host of its own: the tests of tests/e2e/test_native.py's programs under Farlane, faults, graphs, windows.
 
-Without a GPU there is nothing here to run; what the host makes of a driver is tested on a double (tests/unit/gpu, tests/e2e/test_gpu_double.py)."""
+Without a GPU there is nothing here to run; what the host makes of a driver is tested on Farlane's own (tests/guests)."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.manifest.code import BINARY, CONSTANT, END, GLOBAL, instruction
 from farlane.analyzer.manifest.embed import embed
 from farlane.analyzer.manifest.model import Flag, IdentityKind, Loop, Manifest, Permission, Site
 from farlane.analyzer.manifest.writer import write
+from farlane.analyzer.postfix import BINARY, CONSTANT, END, GLOBAL, instruction
 from farlane.frontend.devtools.guest import Guest, Outcome
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain

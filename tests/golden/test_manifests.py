@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from farlane.analyzer.manifest import code, reader, writer
+from farlane.analyzer import postfix as code
+from farlane.analyzer.manifest import reader, writer
 from farlane.analyzer.manifest.model import (
     Argument,
     ArgumentKind,

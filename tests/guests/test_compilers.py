@@ -1,4 +1,4 @@
-"""Compilers to machine code, unchanged from PyPI, led to PTX by `farlane run` (docs/python.md): Triton and JAX.
+"""Compilers of kernels, unchanged from PyPI (docs/python.md): Triton and JAX, led to PTX by `farlane run`; Taichi; Warp.
 
 `make test-compilers` makes their environment, a download of 3 GB.
 """
@@ -50,3 +50,16 @@ def test_jax() -> None:
         "transform",
     ]
     assert run("jax_arrays.py", FARLANE_INTEROP="1", TF_CPP_MIN_LOG_LEVEL="3") == ["['gpu']", *names]
+
+
+def test_taichi() -> None:
+    """It hands PTX to the driver, and sets up a memory pool before it has a context."""
+    printed = run("taichi_kernels.py")
+    assert printed[1:] == ["sum", "sparse", "matrices", "arrays", "random", "gradient", "from a kernel: 7"]
+
+
+def test_warp(tmp_path: Path) -> None:
+    """Its library has NVIDIA's runtime in it (docs/interoperability.md)."""
+    names = ["kernels", "gradients", "graph", "stream", "tiles", "hash grid", "mesh", "sort"]
+    printed = run("warp_kernels.py", FARLANE_INTEROP="1", WARP_CACHE_PATH=str(tmp_path))
+    assert [line for line in printed if line in names] == names

@@ -92,8 +92,7 @@ def test_library_agrees_with_numpy(library: str, options: tuple[str, ...]) -> No
     """Whatever the device: the libraries are told of one that they have no machine code for (docs/libraries.md)."""
     done = farlane_run(PYTHON, SCRIPTS / "libraries", library, options=options, timeout=900)
     assert (done.returncode, done.stdout) == (0, f"{library}: right\n"), done.stderr[-4000:]
-    # One case asks for a product that the library has as tiles only.
-    assert ("the image is CUDA Tile IR" in done.stderr) == (library == "cublas"), done.stderr[-4000:]
+    assert "CUDA Tile IR" not in done.stderr, done.stderr[-4000:]
 
 
 @pytest.mark.parametrize("step", ["spawn", "fork", "large"])

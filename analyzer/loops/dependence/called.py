@@ -1,9 +1,9 @@
-"""CUDA calls in called functions, judged there: on what their arguments and the branches around them depend, seen from a loop that calls
-the function.
+"""CUDA calls in called functions, judged there: on what their arguments and the branches around them depend, seen from
+a loop that calls the function.
 
-A called function is looked at as if all of it were one iteration of a loop: what varies in it are the variables of its own loops, and
-what it is given is judged by the caller, at the call. So a call in a loop of a called function is known when the loop around is entered if
-all branches on its way ask for such values.
+A called function is looked at as if all of it were one iteration of a loop: what varies in it are the variables of its
+own loops, and what it is given is judged by the caller, at the call. So a call in a loop of a called function is known
+when the loop around is entered if all branches on its way ask for such values.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class _Given(LoopValues):
         return None if Kind.UNKNOWN in before.kinds else found.joined(before)
 
     def _objects(self, address: Value) -> list[Value] | None:
-        """The objects of their own into which an address of the function points, as its caller sees them; None: they are not known."""
+        """The objects of their own into which an address of the function points, as its caller sees them; None: they
+        are not known."""
         memory, values = self._before.memory, self._numbers
         own = memory.objects_of(values.base(address)[0]) if memory.separate else ()
         return (
@@ -212,7 +213,8 @@ class Called:
         judge.returned = lambda atom, block: self._returned(analysis, judge, atom, block, 1)
 
     def _returned(self, caller: Analysis, judge: LoopValues, atom: Value, at: int, depth: int) -> Dependence | None:
-        """On what a value depends that a called function computed, its loops and branches included; None when it is not known."""
+        """On what a value depends that a called function computed, its loops and branches included; None when it is not
+        known."""
         site, value = atom.arguments
         if not _chosen(value):
             return None
@@ -296,7 +298,8 @@ class Called:
 
 
 def _chosen(value: Value) -> bool:
-    """Whether a value that a function computed is one of several, by its branches or loops; what else arises there is told by its kind."""
+    """Whether a value that a function computed is one of several, by its branches or loops; what else arises there is
+    told by its kind."""
     while value.kind == INSIDE:
         value = value.arguments[1]
     return value.kind == PHI

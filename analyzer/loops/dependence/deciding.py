@@ -1,8 +1,9 @@
 """Is it known, when a loop is entered, in which of its iterations a call runs, and how often?
 
-It is when all branches that decide it, those of loops inside the loop among them, ask for what is known at the entry: induction
-variables, what does not change, tables that the loop leaves alone, and answers of CUDA that never change (a device's attributes), which
-are such tables in all but form. Where the loop itself ends is another question (`counting`).
+It is when all branches that decide it, those of loops inside the loop among them, ask for what is known at the entry:
+induction variables, what does not change, tables that the loop leaves alone, and answers of CUDA that never change (a
+device's attributes), which are such tables in all but form. Where the loop itself ends is another question
+(`counting`).
 Source: control dependence; Ferrante, Ottenstein, Warren, The Program Dependence Graph and Its Use in Optimization.
 """
 
@@ -43,7 +44,8 @@ class Deciding:
         return kinds <= _KNOWN or (kinds <= _WITH_ANSWERS and self._answered(flags, block))
 
     def _answered(self, value: Value, block: int) -> bool:
-        """Whether all results of the loop's CUDA calls in a value are answers that never change, to questions that are known."""
+        """Whether all results of the loop's CUDA calls in a value are answers that never change, to questions that are
+        known."""
         work, seen = [value], {value}
         while work:
             for atom, _ in work.pop().terms:

@@ -1,4 +1,5 @@
-"""On what a value depends, seen from one loop: nothing that varies, induction variables, earlier results, or the unknown."""
+"""On what a value depends, seen from one loop: nothing that varies, induction variables, earlier results, or the
+unknown."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class LoopValues:
 
     Attributes:
         inductions: the loop's induction variables by their phis.
-        returned: judges what a called function computed, as seen at its call (INSIDE), in a block; None: it is not known.
+        returned: judges what a called function computed, as seen at its call (INSIDE), in a block; None: it is not
+            known.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -50,7 +52,8 @@ class LoopValues:
         self._stores, self._body, self._ways = scope.stores, scope.body, scope.ways
         self.inductions = scope.inductions
         self._memo: dict[tuple[Value, int], Dependence] = {}
-        # The same of values met on the way, where no phi that was being judged had a part in it; until another handle is known.
+        # The same of values met on the way, where no phi that was being judged had a part in it; until another handle
+        # is known.
         self._met: dict[tuple[Value, int], Dependence] = {}
         self._active: dict[Value, int] = {}  # phis being judged -> how many were before them
         self._hit = _NOTHING  # the first of those that had a part in what is being judged
@@ -60,7 +63,8 @@ class LoopValues:
         self.returned: Callable[[Value, int], Dependence | None] | None = None
 
     def handle(self, value: Value) -> None:
-        """A value is a handle or a device's address: where it was loaded from there are only whole ones, none of the own frame."""
+        """A value is a handle or a device's address: where it was loaded from there are only whole ones, none of the
+        own frame."""
         if value.kind == LOAD and value.arguments[1] == 8 and value not in self._handles:
             self._handles.add(value)
             self._met.clear()
@@ -96,7 +100,8 @@ class LoopValues:
         return known
 
     def step(self, value: Value) -> int | None:
-        """By how much an affine value grows from one iteration to the next; None when it is no sum of this loop's variables."""
+        """By how much an affine value grows from one iteration to the next; None when it is no sum of this loop's
+        variables."""
         total = 0
         for atom, coefficient in value.terms:
             inner, signed = atom, coefficient - 2**64 if coefficient >> 63 else coefficient
@@ -229,8 +234,9 @@ class LoopValues:
         return harmless
 
     def _filled(self, load: Value, block: int) -> Dependence | None:
-        """On what it depends what is read of memory that the loop fills with results of CUDA calls and nothing else: a table of streams, of
-        buffers. None: something else may be stored there, or when and where is not known when the loop is entered."""
+        """On what it depends what is read of memory that the loop fills with results of CUDA calls and nothing else: a
+        table of streams, of buffers. None: something else may be stored there, or when and where is not known when the
+        loop is entered."""
         address, state = load.arguments[0], self._result.headers.get(self._loop.header) or self._result.end
         if state is None or self._loop.irreducible or load.arguments[1] != 8 or load in self._active:
             return None
@@ -303,8 +309,8 @@ class LoopValues:
             del self._active[phi]
 
     def _left(self, inner: Loop, inputs: dict[int, Value]) -> Dependence:
-        """What a loop inside this one leaves in its variable: known when all is that it branches on, but for branches that tell neither how
-        often it goes round nor what the variable is in the next iteration."""
+        """What a loop inside this one leaves in its variable: known when all is that it branches on, but for branches
+        that tell neither how often it goes round nor what the variable is in the next iteration."""
         found = self._all(inputs.values(), inner.header)
         leaving, branching = set(), []
         for each in sorted(inner.blocks):
@@ -343,9 +349,9 @@ class LoopValues:
     def _branches(
         self, where: int, first: int, sources: tuple[int, ...]
     ) -> tuple[list[tuple[int, Value | None]], bool]:
-        """What the branches ask for that tell through which of certain blocks before it a block is reached, from the one that all ways to it
-        pass (None: that is not known), each with its block; and whether they all stand in this loop. What leads past the block,
-        an exception among it, does not count."""
+        """What the branches ask for that tell through which of certain blocks before it a block is reached, from the
+        one that all ways to it pass (None: that is not known), each with its block; and whether they all stand in this
+        loop. What leads past the block, an exception among it, does not count."""
         key = (where, sources)
         known = self._ways.get(key)
         if known is not None:

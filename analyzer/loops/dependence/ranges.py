@@ -1,8 +1,9 @@
-"""How far a computed address of the frame, or of a global variable, reaches: the largest value that an index has in a loop.
+"""How far a computed address of the frame, or of a global variable, reaches: the largest value that an index has in a
+loop.
 
-Owns upper bounds: of what counts up to a constant, of masks, of remainders of a division by a constant, of variables that take a
-few values in turn (`from = 1 - from`), and sums of these. What an index is at least, `Value.low` assumes: a computed part of
-an address is not negative. An index that counts is not negative either, and does not overflow 32 bits.
+Owns upper bounds: of what counts up to a constant, of masks, of remainders of a division by a constant, of variables
+that take a few values in turn (`from = 1 - from`), and sums of these. What an index is at least, `Value.low` assumes: a
+computed part of an address is not negative. An index that counts is not negative either, and does not overflow 32 bits.
 
 Source for divisions by multiplication: Granlund and Montgomery, Division by Invariant Integers using Multiplication.
 """
@@ -37,7 +38,8 @@ class Ranges:
         self._asked: set[Value] = set()  # phis whose inputs are being looked at
 
     def extent(self, address: Value, size: int, block: int) -> tuple[int | None, int | None]:
-        """The offsets of the frame that an access in a block of the loop may touch, from the first to behind the last."""
+        """The offsets of the frame that an access in a block of the loop may touch, from the first to behind the
+        last."""
         turns = self._in_turn(address)
         if turns is not None:
             return turns[0], turns[1] + size
@@ -50,8 +52,8 @@ class Ranges:
         return (self._low(address), None) if reach is None else (index.signed, reach + size)
 
     def fixed(self, address: Value, size: int, block: int) -> tuple[int, int | None] | None:
-        """The addresses of the file that an access in a block of the loop may touch, from the first to behind the last if that is known, of what
-        is computed from a fixed one; None for any other."""
+        """The addresses of the file that an access in a block of the loop may touch, from the first to behind the last
+        if that is known, of what is computed from a fixed one; None for any other."""
         if address.is_constant:
             return address.signed, address.signed + size
         start = address.signed
@@ -107,8 +109,8 @@ class Ranges:
         return total
 
     def _largest_atom(self, atom: Value, block: int) -> int | None:
-        """The largest value of what counts from a constant that is not negative up to a constant or down, is masked, a remainder, or one of
-        several such values."""
+        """The largest value of what counts from a constant that is not negative up to a constant or down, is masked, a
+        remainder, or one of several such values."""
         if atom.kind == OPERATION:
             name, *operands = atom.arguments
             if name in _EXTENSIONS:
@@ -178,7 +180,8 @@ class Ranges:
         return variable, loop, variables
 
     def _passes(self, loop: Loop, variables: dict[Value, InductionVariable]) -> int | None:
-        """How often at most a loop goes on, from tests against constants of which every iteration that goes on makes one."""
+        """How often at most a loop goes on, from tests against constants of which every iteration that goes on makes
+        one."""
         best: dict[int, int] = {}  # by where the iteration ends
         latches = [latch for latch in loop.latches if (latch, loop.header) in self._result.executed]
         for source, target in loop.exits:
@@ -199,7 +202,8 @@ class Ranges:
         return max(best.values(), default=None) if len(best) == len(latches) else None
 
     def _in_turn(self, address: Value) -> tuple[int, int] | None:
-        """The least and largest offset, where the address comes from variables of the loop that take a few values in turn."""
+        """The least and largest offset, where the address comes from variables of the loop that take a few values in
+        turn."""
         carried = self._carried(address)
         if not carried:
             return None
@@ -222,7 +226,8 @@ class Ranges:
         return min(offsets), max(offsets)
 
     def _carried(self, value: Value) -> dict[Value, tuple[Value, Value]] | None:
-        """phi of the loop's head -> a constant it begins with, what it is next; all that a value comes from, else None."""
+        """phi of the loop's head -> a constant it begins with, what it is next; all that a value comes from, else
+        None."""
         found: dict[Value, tuple[Value, Value]] = {}
         work, seen = [value], {value}
         while work:
@@ -271,7 +276,8 @@ def _sign(atom: Value) -> Value | None:
 
 
 def _quotient(atom: Value) -> tuple[Value, int, int] | None:
-    """(dividend, divisor, factor), where an atom is factor * (dividend / divisor) for a dividend that is not negative."""
+    """(dividend, divisor, factor), where an atom is factor * (dividend / divisor) for a dividend that is not
+    negative."""
     if atom.kind != OPERATION:
         return None
     name, *operands = atom.arguments

@@ -74,8 +74,9 @@ INVARIANT = Dependence()
 
 
 def stands_beside(value: Value) -> bool:
-    """Whether it is stored beside a function's variables, in none of them: what it keeps of its caller's registers, and what the stack's
-    protector compares in the end (of the thread's memory, at an offset that the C library's ABI fixes)."""
+    """Whether it is stored beside a function's variables, in none of them: what it keeps of its caller's registers, and
+    what the stack's protector compares in the end (of the thread's memory, at an offset that the C library's ABI
+    fixes)."""
     if value.kind == LOAD:
         (atom, coefficient), *more = value.arguments[0].terms or ((value, 0),)
         own = atom.kind == OPERATION and atom.arguments[0] == "thread"

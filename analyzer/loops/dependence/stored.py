@@ -1,7 +1,7 @@
 """What a loop may store where a load reads: in the function's own frame, in global variables, and elsewhere.
 
-Owns which stores of the loop's blocks may touch what a load in the loop reads. What is stored there, and whether that is known when the
-loop is entered, is judged elsewhere (dependence.py).
+Owns which stores of the loop's blocks may touch what a load in the loop reads. What is stored there, and whether that
+is known when the loop is entered, is judged elsewhere (dependence.py).
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ class Stores:
         return stored is not None and apart(places, size, stored, store.size)
 
     def in_globals(self, load: Value, block: int, handle: bool = False) -> Iterator[Written]:
-        """The stores that may touch what a load reads of a global variable; a CUDA handle (`handle`) is taken to be reached by no pointer."""
+        """The stores that may touch what a load reads of a global variable; a CUDA handle (`handle`) is taken to be
+        reached by no pointer."""
         address, size, _ = load.arguments
         read = self._ranges.fixed(address, size, block)
         if read is None:
@@ -177,8 +178,8 @@ class Stores:
                 yield Written(each, store.address, store.value)
 
     def _behind(self, state: State, base: Value, own: tuple[Value, ...], steady: Callable[[Value], bool]) -> int | None:
-        """How far apart the places are that an address behind the pointer into an object may be; None: it is no such pointer, which stays,
-        with an index."""
+        """How far apart the places are that an address behind the pointer into an object may be; None: it is no such
+        pointer, which stays, with an index."""
         distance, pointers = 0, 0
         for atom, coefficient in base.terms:
             if len(own) == 1 and coefficient == 1 and state.memory.objects_of(atom) == own and steady(atom):

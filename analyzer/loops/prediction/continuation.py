@@ -1,8 +1,8 @@
 """Whether a loop goes on, told at its CUDA calls: the exit tests that follow a call, in terms of what is at hand there.
 
-A test that runs behind the call in the same iteration is taken as it is; one that ran before it is the next iteration's,
-so the values that meet at the loop's head are replaced by what the back edge brings. Machine arithmetic is kept as it is,
-so a test is right even where a variable overflows; only `count` assumes that none does.
+A test that runs behind the call in the same iteration is taken as it is; one that ran before it is the next
+iteration's, so the values that meet at the loop's head are replaced by what the back edge brings. Machine arithmetic is
+kept as it is, so a test is right even where a variable overflows; only `count` assumes that none does.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Continuations:
         return Locator(self._values, states, holders)
 
     def may_move(self, number: int, chain: Sequence[int]) -> bool:
-        """Whether a number in what a call is passed may be an address in a file that is loaded anywhere: this function computes it,
-        or another one may, on the way to the call."""
+        """Whether a number in what a call is passed may be an address in a file that is loaded anywhere: this function
+        computes it, or another one may, on the way to the call."""
         image = self._functions.program.image
         return image.moves and (number in self._named or (bool(chain) and number > 0 and image.spans(number)))
 
@@ -182,8 +182,8 @@ class Continuations:
         )
 
     def _loaded(self, formula: Formula, side: Value, beside: Value, size: int) -> Formula | None:
-        """A side of a test as it is when the program runs: a number is an address in the file where what it is compared with begins at
-        one; None when it is not known whether it is."""
+        """A side of a test as it is when the program runs: a number is an address in the file where what it is compared
+        with begins at one; None when it is not known whether it is."""
         image = self._functions.program.image
         if size < 8 or not side.is_constant or not image.moves:
             return formula
@@ -200,7 +200,8 @@ class Continuations:
         return total([(1, place), (1, constant(side.constant - image.pointers[slot]))])
 
     def _compared(self, condition: Condition, after: bool) -> tuple[Value, Value] | None:
-        """The sides of a test that follows in the same iteration (`after`) or in the next one; None when they are not known."""
+        """The sides of a test that follows in the same iteration (`after`) or in the next one; None when they are not
+        known."""
         if after:
             return condition.left, condition.right
         left, right = self._advanced(condition.left), self._advanced(condition.right)

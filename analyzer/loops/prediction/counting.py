@@ -1,8 +1,8 @@
 """How often a loop's CUDA calls run, from all its exit tests; what stands in the way otherwise.
 
-Owns putting several tests together and recurrences that are not arithmetic progressions (`s >>= 1`, `n = (n + 1) / 2`, floating
-point): those with constants are followed step by step, the others are given as the recurrence itself, which can be computed
-when the loop is entered.
+Owns putting several tests together and recurrences that are not arithmetic progressions (`s >>= 1`, `n = (n + 1) / 2`,
+floating point): those with constants are followed step by step, the others are given as the recurrence itself, which
+can be computed when the loop is entered.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ class Counting:
         return self._described(show(flags, {}), (flags,)) if kinds and kinds <= _COMPUTABLE else None
 
     def _by_branches(self, tests: list[ExitTest], others: list[int]) -> TripCount | None:
-        """The count of a loop whose exit tests do not all run once in each iteration, or whose variables are chosen by branches: when
-        all that decides is known at the entry, it can be followed from there, branch by branch."""
+        """The count of a loop whose exit tests do not all run once in each iteration, or whose variables are chosen by
+        branches: when all that decides is known at the entry, it can be followed from there, branch by branch."""
         flags = self._analysis.result.tests
         sources = [source for test in tests for source in test.sources] + others
         asked = dict.fromkeys(sources)
@@ -171,7 +171,8 @@ class Counting:
         return TripCount(None, f"while {text or show(next(iter(values)), {})}, as {len(asked)} branches tell", where)
 
     def _standing(self, values: Iterable[Value]) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
-        """Where what values are made of stands when the loop is entered: sums that are kept whole, the loop's variables where they begin.
+        """Where what values are made of stands when the loop is entered: sums that are kept whole, the loop's variables
+        where they begin.
         None: some of it stands nowhere."""
         entry, base = self._analysis.result.headers[self._loop.header], self._values.base
         found: dict[Value, tuple[str, ...]] = {}
@@ -246,7 +247,8 @@ class Counting:
         return TripCount(None, f"while {test}; {'; '.join(steps)}", where)
 
     def _carried(self, of: Iterable[Value]) -> list[Value] | None:
-        """The values carried from iteration to iteration that some values come from; None where one has no single next."""
+        """The values carried from iteration to iteration that some values come from; None where one has no single
+        next."""
         found: dict[Value, None] = {}
         work = [atom for value in of for atom in self._leaves(value, set())]
         while work:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from farlane.analyzer.loops.model import Formula, Location, Operation
-from farlane.analyzer.machine.arithmetic import compare, number
+from farlane.analyzer.machine.arithmetic import number
+from farlane.analyzer.postfix import binary
 
 MASK = 2**64 - 1
 ZERO = Formula()
@@ -101,26 +102,5 @@ def _apply(name: str, operands: list[int]) -> int | None:
     if name[:2] in ("zx", "sx"):
         return number(first, int(name[2:]), name[0] == "s") & MASK
     second = operands[1]
-    if name in ("udiv", "sdiv"):
-        if not second:
-            return None
-        if name == "udiv":
-            return first // second
-        quotient = abs(signed(first)) // abs(signed(second))
-        return (quotient if (first ^ second) >> 63 == 0 else -quotient) & MASK
-    if name in ("eq", "ne", "ult", "ule", "slt", "sle"):
-        relation = {"eq": "==", "ne": "!=", "lt": "<", "le": "<="}[name[-2:]]
-        if name[0] == "s":
-            first, second = signed(first), signed(second)
-        return int(compare(relation, first, second))
-    shift = second & 63
-    return {
-        "and": first & second,
-        "or": first | second,
-        "xor": first ^ second,
-        "mul": first * second,
-        "shl": first << shift,
-        "shr": first >> shift,
-        "sar": signed(first) >> shift,
-        "min": min(first, second),
-    }[name] & MASK
+    found = min(first, second) if name == "min" else binary(name, first, second)
+    return None if found is None else found & MASK

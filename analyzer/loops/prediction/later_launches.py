@@ -1,9 +1,9 @@
 """What the later launches of an iteration are passed, told at the iteration's first launch.
 
-Owns for which loops this is looked for, and that it is told of all their arguments or of none. A value is a symbol, so what a
-place holds at the first call instruction is right where it is the same symbol as what the later call is passed: a variable of
-the loop's head has one value in an iteration, and what the iteration makes anew on the way has a symbol of its own. What memory
-holds is taken only where nothing on the way may change it. Predictions only.
+Owns for which loops this is looked for, and that it is told of all their arguments or of none. A value is a symbol, so
+what a place holds at the first call instruction is right where it is the same symbol as what the later call is passed:
+a variable of the loop's head has one value in an iteration, and what the iteration makes anew on the way has a symbol
+of its own. What memory holds is taken only where nothing on the way may change it. Predictions only.
 """
 
 from __future__ import annotations

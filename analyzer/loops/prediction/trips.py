@@ -54,7 +54,8 @@ def _quotient(values: Values, distance: Value, size: int) -> str:
 
 
 def places(value: Value, entry: State, entered: Mapping[Value, Value]) -> tuple[str, ...]:
-    """Registers and cells that hold a value at the loop's head; those that the loop changes hold it on the first entry."""
+    """Registers and cells that hold a value at the loop's head; those that the loop changes hold it on the first
+    entry."""
 
     def holds(held: Value) -> bool:
         held = entered.get(held, held)

@@ -1,8 +1,9 @@
 """Whether a loop may be left in ways that no exit test tells: code that throws an exception or calls longjmp.
 
-Owns the search for such code, in the loop, behind its branches to code that never comes back, and in the functions of the file
-that are called from there. Where the analysis of a function knows which of its blocks run as long as CUDA's calls succeed,
-only those count. The library's own errors (std::length_error, std::bad_alloc and the like) are errors, as `exit` is.
+Owns the search for such code, in the loop, behind its branches to code that never comes back, and in the functions of
+the file that are called from there. Where the analysis of a function knows which of its blocks run as long as CUDA's
+calls succeed, only those count. The library's own errors (std::length_error, std::bad_alloc and the like) are errors,
+as `exit` is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which blocks of one iteration lead where: reachability and postdominance of all blocks at once, as sets of bits.
 
-The end of an iteration is the end of a latch. Blocks from which none is reached lie on no way to the end and postdominate nothing.
+The end of an iteration is the end of a latch. Blocks from which none is reached lie on no way to the end and
+postdominate nothing.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Paths:
         return bool(self._avoided(self._index[start]) >> self._index[block] & 1)
 
     def deciders(self, block: int) -> list[int]:
-        """The branches that tell whether, and how often, an iteration which comes to its end runs a block: those that it depends on, those
-        that these depend on, and so on."""
+        """The branches that tell whether, and how often, an iteration which comes to its end runs a block: those that
+        it depends on, those that these depend on, and so on."""
         known = self._known.get(block)
         if known is None:
             found = [False] * len(self._branching)
@@ -57,8 +58,8 @@ class Paths:
         return known
 
     def _controlled(self, targets: Sequence[int], ends: bool) -> int:
-        """The blocks that depend on a branch: that surely run behind one of its ways, and not behind each. What is reached on a way from
-        which the end is not reached depends on it, too."""
+        """The blocks that depend on a branch: that surely run behind one of its ways, and not behind each. What is
+        reached on a way from which the end is not reached depends on it, too."""
         some, each = 0, 0 if ends else -1
         for target in targets:
             passed = self._passed[target]
@@ -114,7 +115,8 @@ class Paths:
 
 
 def ways(flow: ControlFlow, loop: Loop, executed: Collection[tuple[int, int]]) -> tuple[Following, set[int]]:
-    """Along edges that may run: by block of a loop, the blocks that may run next in the same iteration; and the sources of its back edges."""
+    """Along edges that may run: by block of a loop, the blocks that may run next in the same iteration; and the sources
+    of its back edges."""
     following = {
         block: tuple(
             edge.target

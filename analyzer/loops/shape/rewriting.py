@@ -1,11 +1,12 @@
 """What is rewritten in a function's analysis before its loops are judged, once for each function.
 
-- `remove_untaken` takes out edges that never run: a test of a variable that only grows, against less than where it began. Optimizers leave
-  such tests (`for (k = 2; k <= n; k *= 2) for (j = k / 2; ...)`: is k above 1?), and behind them copies of the loop's end, which
-  have no exit test. Like all counts, this assumes that the variable does not overflow.
-- `final_values` replaces a variable behind an inner loop by its final value. An inner loop that is left only when two values are equal, one
-  of which it does not change, leaves its variable at that value. Optimizers count so: `for (k = j; k != j + 1000; k += 100)`, and
-  then go on with k. It works from the innermost loops outwards.
+- `remove_untaken` takes out edges that never run: a test of a variable that only grows, against less than where it
+  began. Optimizers leave such tests (`for (k = 2; k <= n; k *= 2) for (j = k / 2; ...)`: is k above 1?), and behind
+  them copies of the loop's end, which have no exit test. Like all counts, this assumes that the variable does not
+  overflow.
+- `final_values` replaces a variable behind an inner loop by its final value. An inner loop that is left only when two
+  values are equal, one of which it does not change, leaves its variable at that value. Optimizers count so: `for (k =
+  j; k != j + 1000; k += 100)`, and then go on with k. It works from the innermost loops outwards.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What calls of imported functions do to a state: CUDA's by roles, the C and C++ libraries' by a table, all others anything."""
+"""What calls of imported functions do to a state: CUDA's by roles, the C and C++ libraries' by a table, all others
+anything."""
 
 from __future__ import annotations
 
@@ -87,8 +88,8 @@ class Call:
         at: the instruction of the analyzed function that stands for it.
         chain: the call instruction, and those that lead to it.
         bounds: rising offsets of the frame that no argument and no copy of a parameter stretches across: where return
-            addresses stand, and where the parts for stack arguments end; the calling function's such part ends at the first
-            of them above the stack pointer, if `pushed`.
+            addresses stand, and where the parts for stack arguments end; the calling function's such part ends at the
+            first of them above the stack pointer, if `pushed`.
         pushed: whether the calling function has pushed something for this call.
         name: the function's.
         passed: what kernels are passed.
@@ -328,7 +329,8 @@ class Call:
         return extra is None or (extra.kind == CONSTANT and extra.number == 0)
 
     def _launch(self, form: Launch) -> None:
-        """The kernel is given what its parameters hold: their addresses stand in an array, whose length is known when the kernel is."""
+        """The kernel is given what its parameters hold: their addresses stand in an array, whose length is known when
+        the kernel is."""
         state = self.state
         array, kernel = passed(state, form.parameters), passed(state, form.kernel)
         sizes = None
@@ -369,7 +371,8 @@ class Call:
         return next((bound for bound in self.bounds if bound > offset), HIGHEST)
 
     def _parameter(self, start: int, end: int) -> None:
-        """The kernel is given what may stand in a range of the frame; where nothing is known to, what was stored at a place that is not."""
+        """The kernel is given what may stand in a range of the frame; where nothing is known to, what was stored at a
+        place that is not."""
         state = self.state
         self._gives(start, end)
         at = start

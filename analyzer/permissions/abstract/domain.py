@@ -40,8 +40,8 @@ CONSTANT, AT_LEAST, EXACT, UPWARD, ANY = range(5)
 class Value(NamedTuple):
     """What 8 bytes may be.
 
-    kind CONSTANT: the number; AT_LEAST: an integer that counts up from the number at least, without overflow; EXACT: the
-    stack pointer at the function's entry plus the number; UPWARD: that, or more; ANY: anything based on `objects`.
+    kind CONSTANT: the number; AT_LEAST: an integer that counts up from the number at least, without overflow; EXACT:
+    the stack pointer at the function's entry plus the number; UPWARD: that, or more; ANY: anything based on `objects`.
     """
 
     kind: int

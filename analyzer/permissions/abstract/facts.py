@@ -1,4 +1,5 @@
-"""What the abstract machine asks of a program and its functions: graphs, frames, what may throw; and `Regions`, what it finds of one."""
+"""What the abstract machine asks of a program and its functions: graphs, frames, what may throw; and `Regions`, what it
+finds of one."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ class Facts:
         return known
 
     def widens(self, flow: ControlFlow, block: Block) -> bool:
-        """Whether a computed call is std::endl's of a character type's do_widen, whose address was looked at just before."""
+        """Whether a computed call is std::endl's of a character type's do_widen, whose address was looked at just
+        before."""
         before = [other for other in flow.blocks.values() if any(edge.target == block.start for edge in other.edges)]
         return bool(before) and all(self._names_widen(other) for other in before)
 
@@ -125,7 +127,8 @@ class Facts:
 
 
 def _saved(structure: Structure) -> int:
-    """The bytes, from the return address downward, in which a function keeps its caller's registers: no object lies across them."""
+    """The bytes, from the return address downward, in which a function keeps its caller's registers: no object lies
+    across them."""
     kept, found = set(CALLEE_SAVED), 0
     for instruction in structure.flow.blocks[structure.flow.entry].instructions:
         used = {operand.number for operand in instruction.operands if isinstance(operand, Register)}

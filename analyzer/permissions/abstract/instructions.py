@@ -1,7 +1,7 @@
 """What instructions do to a state, and what memory they touch. Calls and jumps are `walk`'s business.
 
-Exact for the few instructions that move and add addresses; of every other one it is assumed that what it writes may be based on
-everything that it reads. An instruction that touches memory in no visible way is refused.
+Exact for the few instructions that move and add addresses; of every other one it is assumed that what it writes may be
+based on everything that it reads. An instruction that touches memory in no visible way is refused.
 """
 
 from __future__ import annotations

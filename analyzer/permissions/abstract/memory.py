@@ -1,8 +1,9 @@
 """What registers and memory hold at one point, which objects have escaped, and which object an access touches.
 
-The frame is cells at exact offsets from the stack pointer at the analyzed function's entry; callees' frames lie below. What
-is stored at an offset that is not exact may be in any cell and goes into `loose` as well. An object has escaped when its address
-was stored where anybody may find it, or given to somebody who may keep it; with it everything whose address it holds.
+The frame is cells at exact offsets from the stack pointer at the analyzed function's entry; callees' frames lie below.
+What is stored at an offset that is not exact may be in any cell and goes into `loose` as well. An object has escaped
+when its address was stored where anybody may find it, or given to somebody who may keep it; with it everything whose
+address it holds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Access(NamedTuple):
     """Memory that an instruction touches, as a set of objects; a range of the frame when FRAME is among them.
 
     `at` is an instruction of the analyzed function; `source`, called `name`, the one that does it, perhaps in a callee.
-    kind LEAVES: no access, but from here the program may go on anywhere (an exception, a function of which nothing is known).
+    kind LEAVES: no access, but from here the program may go on anywhere (an exception, a function of which nothing is
+    known).
     """
 
     at: int

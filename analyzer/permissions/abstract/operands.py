@@ -31,7 +31,8 @@ class Operands:
     Args:
         state: changed in place.
         records: every access is appended.
-        place: the instruction of the analyzed function for which callees' accesses are recorded; None: the instruction's own.
+        place: the instruction of the analyzed function for which callees' accesses are recorded; None: the
+            instruction's own.
     """
 
     def __init__(self, state: State, records: list[Access], place: int | None) -> None:

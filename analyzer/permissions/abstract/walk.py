@@ -1,8 +1,9 @@
 """Runs the abstract machine through one function, and through what it calls, to a fixpoint.
 
-Calls of the program's own functions are executed in place, on the same stack, so that addresses of the caller's cells stay exact and
-what a callee touches is known object by object. A function that calls itself, is too long, or does what is not followed is an
-unknown function. Branches on error codes go the way of success: permissions hold as long as no CUDA call has failed.
+Calls of the program's own functions are executed in place, on the same stack, so that addresses of the caller's cells
+stay exact and what a callee touches is known object by object. A function that calls itself, is too long, or does what
+is not followed is an unknown function. Branches on error codes go the way of success: permissions hold as long as no
+CUDA call has failed.
 
 Bounded: by the instructions executed for one analyzed function, and for one call.
 """
@@ -217,7 +218,8 @@ class Activation:
         return throws
 
     def _ending(self, call: Call, name: str) -> None:
-        """A function that does not return: the process ends, through handlers of the program's, or something else happens."""
+        """A function that does not return: the process ends, through handlers of the program's, or something else
+        happens."""
         if name == names.BAD_CAST:
             return
         if name not in names.ENDS_WITH_HANDLERS | names.TERMINATES:

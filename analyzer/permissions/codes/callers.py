@@ -1,6 +1,7 @@
 """Who calls a function: needed where something may be returned in a register that the function did not mean to return.
 
-A function's callers are known when its address stands nowhere but in direct calls and jumps of functions that were decoded.
+A function's callers are known when its address stands nowhere but in direct calls and jumps of functions that were
+decoded.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ class Callers:
         """Places in code whose four bytes would mean the address, as a displacement or as they are."""
         found: set[int] = set()
         data, end = segment.data, len(segment.data) - 4
-        # A displacement counts from the next instruction; an immediate of up to 4 bytes may stand between. Within a stretch of
-        # the code, displacements that mean the address have the same upper bytes, or one of few: these are looked for.
+        # A displacement counts from the next instruction; an immediate of up to 4 bytes may stand between. Within a
+        # stretch of the code, displacements that mean the address have the same upper bytes, or one of few: these are
+        # looked for.
         for low in range(0, end + 1, _STRETCH):
             high = min(low + _STRETCH, end + 1)
             nearest, farthest = start - segment.start - high - 7, start - segment.start - low - 4

@@ -1,8 +1,8 @@
 """Does the program end from here on, whatever way it takes?
 
 It ends by a function of the C library that does not return, or by an exception where the program never catches one.
-An endless loop is no end. Calls on the way must come back or end too: where the program catches exceptions or jumps, that is known
-only of functions that are known.
+An endless loop is no end. Calls on the way must come back or end too: where the program catches exceptions or jumps,
+that is known only of functions that are known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Endings:
         self._functions: dict[int, bool] = {}
 
     def clobbered(self, callee: Callee) -> frozenset[int]:
-        """The registers that a call changes, of those that calls may change; callers of functions of this file know them."""
+        """The registers that a call changes, of those that calls may change; callers of functions of this file know
+        them."""
         if callee.address is None:
             return frozenset(CALLER_SAVED)
         start = self._program.owner.get(callee.address, callee.address)

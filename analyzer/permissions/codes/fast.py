@@ -2,12 +2,12 @@
 
 Executing a function with all its callees for a code takes more time than all else that is done for permissions.
 
-- `verdict` follows a code from its call through registers along every edge. Where each way comes to a comparison behind which the
-  program goes on although the call failed, it refuses the code. Where each comes to one behind which it ends, or to where nothing holds
-  the code any longer, that is a proof.
-- `refusal` follows it through cells of the frame and `sete` too, as the text of the instructions has them, and only to refuse: a refusal
-  needs no proof. It refuses a code where every way from its call, but for those on which the program ends and those of exceptions, comes
-  to a comparison behind which the program goes on although the call failed.
+- `verdict` follows a code from its call through registers along every edge. Where each way comes to a comparison behind
+  which the program goes on although the call failed, it refuses the code. Where each comes to one behind which it ends,
+  or to where nothing holds the code any longer, that is a proof.
+- `refusal` follows it through cells of the frame and `sete` too, as the text of the instructions has them, and only to
+  refuse: a refusal needs no proof. It refuses a code where every way from its call, but for those on which the program
+  ends and those of exceptions, comes to a comparison behind which the program goes on although the call failed.
 
 Where anything else happens on some way they say nothing, and `proof` decides.
 """

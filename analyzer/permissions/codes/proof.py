@@ -1,11 +1,12 @@
 """Is a call's error code only compared with success, and does the other way end the program?
 
-The code is followed from the call through registers, cells of the frame and calls of the program's own functions. Copying it is
-allowed, comparing it with 0 is; the way of failure must lead to the end of the program, whatever it does with the code
-on the way; behind the way of success the code is known and may be used. Any other use refuses. A code still in rax when the function returns is
-followed into every caller; the callers must be known.
+The code is followed from the call through registers, cells of the frame and calls of the program's own functions.
+Copying it is allowed, comparing it with 0 is; the way of failure must lead to the end of the program, whatever it does
+with the code on the way; behind the way of success the code is known and may be used. Any other use refuses. A code
+still in rax when the function returns is followed into every caller; the callers must be known.
 
-`tracker` follows it through instructions; here stand the cells, by the abstract machine's accesses, the calls, and the returns.
+`tracker` follows it through instructions; here stand the cells, by the abstract machine's accesses, the calls, and the
+returns.
 """
 
 from __future__ import annotations

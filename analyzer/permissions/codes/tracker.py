@@ -1,7 +1,9 @@
-"""Follows a CUDA call's error code through instructions: what holds it, where it is compared with success, which branch that decides.
+"""Follows a CUDA call's error code through instructions: what holds it, where it is compared with success, which branch
+that decides.
 
-There is one tracker. `fast` gives it the text of the instructions alone, `proof` the abstract machine's record of every access: they
-differ in what they know of memory and of calls, and in what they do where the code is not followed any further (`stop`).
+There is one tracker. `fast` gives it the text of the instructions alone, `proof` the abstract machine's record of every
+access: they differ in what they know of memory and of calls, and in what they do where the code is not followed any
+further (`stop`).
 """
 
 from __future__ import annotations
@@ -128,7 +130,8 @@ class Tracker(ABC):
         return None
 
     def failure(self, block: Block, tested: Tested) -> tuple[str, str]:
-        """Why the branch refuses the code, because the program goes on although the call failed; or the fact that it ends then."""
+        """Why the branch refuses the code, because the program goes on although the call failed; or the fact that it
+        ends then."""
         edges = {edge.kind: edge.target for edge in block.edges}
         jump = tested.jump
         if jump.mnemonic not in ("je", "jne") or edges.keys() != {TAKEN, FALL}:

@@ -1,39 +1,36 @@
 """Expressions over what registers and frame cells hold at a call site, with exact widths, and their postfix code.
 
 An expression is a tuple; None is what is not known. 64-bit operands, wrapping, as in protos/manifest.md ("Code"):
-("constant", n), ("register", r), ("frame", offset): an address in the frame, ("cell", offset, size): frame memory, zero-extended,
-("global", address, size): memory at a link-time address of the file, (operation, a, b), ("zx" or "sx", a, size). Offsets are from the stack pointer at the function's entry.
+("constant", n), ("register", r), ("frame", offset): an address in the frame, ("cell", offset, size): frame memory,
+zero-extended, ("global", address, size): memory at a link-time address of the file, (operation, a, b), ("zx" or "sx",
+a, size). Offsets are from the stack pointer at the function's entry.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import Any, TypeAlias
 
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.machine.arithmetic import MASK, signed
 from farlane.analyzer.machine.instruction import CALLEE_SAVED, NAMES, RSP
+from farlane.analyzer.postfix import (
+    BINARY,
+    CONSTANT,
+    END,
+    FRAME,
+    FRAME_LIMIT,
+    GLOBAL,
+    MAXIMUM_DEPTH,
+    MAXIMUM_OPERATIONS,
+    REGISTER,
+    SX,
+    ZX,
+    binary,
+    instruction,
+)
 
 Expression: TypeAlias = tuple[Any, ...]
-MAXIMUM_OPERATIONS, MAXIMUM_DEPTH, MAXIMUM_FRAME = 96, 16, 65536
 
-_CODES = {
-    "add": 0x10,
-    "sub": 0x11,
-    "mul": 0x12,
-    "and": 0x13,
-    "or": 0x14,
-    "xor": 0x15,
-    "shl": 0x16,
-    "shr": 0x17,
-    "sar": 0x18,
-    "eq": 0x30,
-    "ne": 0x31,
-    "ult": 0x32,
-    "ule": 0x33,
-    "slt": 0x34,
-    "sle": 0x35,
-}
 _SIGNS = {
     "add": "+",
     "sub": "-",
@@ -51,6 +48,7 @@ _SIGNS = {
     "slt": "<",
     "sle": "<=",
 }
+_COMPARISONS = frozenset({"eq", "ne", "ult", "ule", "slt", "sle"})
 ZERO: Expression = ("constant", 0)
 ONE: Expression = ("constant", 1)
 
@@ -67,34 +65,11 @@ def placed(image: Image, address: int) -> Expression | None:
     return None if image.moves else number(address)
 
 
-def evaluate(name: str, first: int, second: int) -> int:
-    """One operation on two 64-bit numbers."""
-    left, right = signed(first), signed(second)
-    results = {
-        "add": lambda: first + second,
-        "sub": lambda: first - second,
-        "mul": lambda: first * second,
-        "and": lambda: first & second,
-        "or": lambda: first | second,
-        "xor": lambda: first ^ second,
-        "shl": lambda: first << (second & 63),
-        "shr": lambda: first >> (second & 63),
-        "sar": lambda: left >> (second & 63),
-        "eq": lambda: int(first == second),
-        "ne": lambda: int(first != second),
-        "ult": lambda: int(first < second),
-        "ule": lambda: int(first <= second),
-        "slt": lambda: int(left < right),
-        "sle": lambda: int(left <= right),
-    }
-    return results[name]() & MASK
-
-
 def operation(name: str, first: Expression | None, second: Expression | None) -> Expression | None:
     if first is None or second is None:
         return None
     if first[0] == "constant" and second[0] == "constant":
-        return number(evaluate(name, first[1], second[1]))
+        return number(binary(name, first[1], second[1]) or 0)
     if name in ("add", "sub") and second[0] == "constant":
         amount = second[1] if name == "add" else -second[1]
         if first[0] == "frame":
@@ -121,7 +96,7 @@ def extended(value: Expression | None, size: int, sign: bool = False) -> Express
         return value
     if value[0] in ("zx", "sx") and value[2] >= size:
         return extended(value[1], size, sign)
-    if not sign and value[0] in _CODES and _CODES[value[0]] >= 0x30:
+    if not sign and value[0] in _COMPARISONS:
         return value
     return ("sx" if sign else "zx", value, size)
 
@@ -172,7 +147,7 @@ def encode(value: Expression, stack: int) -> bytes | None:
     deepest = _emit(value, stack, out, 0)
     if deepest is None or deepest > MAXIMUM_DEPTH or len(out) + 1 > MAXIMUM_OPERATIONS:
         return None
-    return b"".join(out) + b"\x00"
+    return b"".join(out) + instruction(END)
 
 
 def _emit(value: Expression, stack: int, out: list[bytes], depth: int) -> int | None:
@@ -181,34 +156,34 @@ def _emit(value: Expression, stack: int, out: list[bytes], depth: int) -> int | 
     if len(out) > MAXIMUM_OPERATIONS:
         return None
     if kind == "constant":
-        out.append(struct.pack("<BQ", 1, value[1]))
+        out.append(instruction(CONSTANT, signed(value[1])))
         return depth + 1
     if kind == "register":
         if value[1] not in (*CALLEE_SAVED, RSP):
             return None
-        out.append(struct.pack("<BB", 2, value[1]))
+        out.append(instruction(REGISTER, value[1]))
         return depth + 1
     if kind == "frame":
         return _emit(("add", ("register", RSP), number(value[1] - stack)), stack, out, depth)
     if kind == "cell":
         offset, size = value[1] - stack, value[2]
-        if offset < 0 or offset + size > MAXIMUM_FRAME:
+        if offset < 0 or offset + size > FRAME_LIMIT:
             return None
-        out.append(struct.pack("<BIB", 3, offset, size))
+        out.append(instruction(FRAME, offset, size))
         return depth + 1
     if kind == "global":
-        out.append(struct.pack("<BQB", 4, value[1], value[2]))
+        out.append(instruction(GLOBAL, value[1], value[2]))
         return depth + 1
     deepest = _emit(value[1], stack, out, depth)
     if deepest is None:
         return None
     if kind in ("zx", "sx"):
-        out.append(struct.pack("<BB", 0x20 if kind == "zx" else 0x21, value[2]))
+        out.append(instruction(ZX if kind == "zx" else SX, value[2]))
         return deepest
     second = _emit(value[2], stack, out, depth + 1)
     if second is None:
         return None
-    out.append(bytes([_CODES[kind]]))
+    out.append(instruction(BINARY[kind]))
     return max(deepest, second)
 
 

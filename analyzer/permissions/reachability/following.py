@@ -1,4 +1,5 @@
-"""Follows code forwards from a call site, instruction by instruction, with expressions over what registers and frame cells hold there."""
+"""Follows code forwards from a call site, instruction by instruction, with expressions over what registers and frame
+cells hold there."""
 
 from __future__ import annotations
 
@@ -239,7 +240,8 @@ def _address(values: Known, memory: Memory) -> Expression | None:
 
 
 def _lose_place(values: Known, address: Expression | None, size: int) -> None:
-    """What is at an address, `size` bytes or, from LOWEST, all below it, is changed; anything where the address is not known."""
+    """What is at an address, `size` bytes or, from LOWEST, all below it, is changed; anything where the address is not
+    known."""
     if address is None or address[0] != "frame":
         values.lose(LOWEST, HIGHEST)
     elif size == LOWEST:

@@ -1,9 +1,9 @@
 """Is the site reached again before the destination is touched? As an expression over values at the site.
 
-From the site the code is followed forwards, instruction by instruction, with expressions over what registers and frame cells
-hold at the site. Where all ways lead back to the site without touching the destination, the answer is 1. Where one leads elsewhere
-(out of the loop, to an access) the answer is that of the branches in between; a branch that is not understood counts as if it went
-the worse way. So 1 is a promise, and 0 is none.
+From the site the code is followed forwards, instruction by instruction, with expressions over what registers and frame
+cells hold at the site. Where all ways lead back to the site without touching the destination, the answer is 1. Where
+one leads elsewhere (out of the loop, to an access) the answer is that of the branches in between; a branch that is not
+understood counts as if it went the worse way. So 1 is a promise, and 0 is none.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Reachability(Following):
         return any(bad(access) for access in self._regions.accesses[block.start] if access.at != self._site)
 
     def _backwards(self) -> set[int]:
-        """Blocks from which a bad one, or one outside the loop that does not end the program, is reached, not through the site."""
+        """Blocks from which a bad one, or one outside the loop that does not end the program, is reached, not through
+        the site."""
         sources: dict[int, list[int]] = {}
         for source, targets in self._regions.edges.items():
             for target in targets:

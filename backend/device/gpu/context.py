@@ -235,6 +235,7 @@ class GpuContext(Context):
         self._enter()
         self._streams.check(stream)
         self._memory.write(rows, data, stream.handle)
+        self._streams.wrote(stream)
 
     @translated
     def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
@@ -405,6 +406,7 @@ class GpuContext(Context):
             self._watched(lambda: self._driver.synchronize_stream(stream.handle))
         else:
             self._watched(self._driver.synchronize)
+            self._streams.synchronized()
             if self._space.idle_bytes >= _COLLECT_FROM:
                 self._space.collect()
         self.device_nanoseconds += time.monotonic_ns() - started

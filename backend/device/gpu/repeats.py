@@ -141,6 +141,8 @@ class Repeater:
                 prepared = body.prepared = _Prepared(body, self._launcher)
             except _Declined:
                 return None
+        for stream in prepared.streams:
+            self._streams.check(stream)
         stop = first_stop(body, columns, self._inside())
         count = stop.iterations
         operands = [_operands(step, columns, count + (index < stop.step)) for index, step in enumerate(body.steps)]
@@ -280,9 +282,11 @@ class Repeater:
             )
         elif kind is Kind.WRITE:
             memory.write(Rows(*_ROWS.unpack_from(data)), data[32:], step.stream.handle)
+            self._streams.wrote(step.stream)
         elif kind is Kind.PUT:
             place, size = _PLACE.unpack_from(data, 32)
             memory.write(Rows(*_ROWS.unpack_from(data)), view_of(place, size), step.stream.handle)
+            self._streams.wrote(step.stream)
         elif kind is Kind.READ:
             assert results is not None
             at = step.result_at

@@ -5,6 +5,10 @@ has no time. Guest streams are real streams, so their work overlaps as it does n
 with its waiting for all blocking streams. The per-thread default stream is a blocking stream of the session's: CUDA's own would be the host
 thread's, and the guest's threads share one on the tape.
 
+A copy from the guest in the legacy stream is over, for the guest, when the call returns: a synchronous one of pageable memory, or managed and mapped
+memory that changes sides. Here it is on its way then (staging.py). So work of a non-blocking stream, which does not wait for the legacy one,
+waits for such copies (`wrote`): an event for each run of them that such work follows.
+
 One thread at a time.
 Source: CUDA runtime API, "Stream synchronization behavior", "Event Management".
 """
@@ -25,6 +29,8 @@ class Stream:
 
     handle: int
     alive: bool = True
+    blocking: bool = True
+    behind: int = 0  # copies in the legacy stream that its work waits for
 
 
 @dataclass(eq=False)
@@ -43,6 +49,9 @@ class Streams:
         self._defaults: dict[int, Stream] = {}
         self._streams: set[Stream] = set()
         self._events: set[Event] = set()
+        # Copies from the guest in the legacy stream; those before the mark; and those that are over.
+        self._writes = self._marked = self._done = 0
+        self._mark: int | None = None  # the event behind them
 
     def default(self, number: int) -> Stream:
         found = self._defaults.get(number)
@@ -57,7 +66,8 @@ class Streams:
         return found
 
     def create(self, flags: int, priority: int) -> Stream:
-        stream = Stream(self._driver.create_stream(flags & NON_BLOCKING, priority))
+        handle = self._driver.create_stream(flags & NON_BLOCKING, priority)
+        stream = Stream(handle, blocking=not flags & NON_BLOCKING)
         self._streams.add(stream)
         return stream
 
@@ -102,6 +112,29 @@ class Streams:
     def check(self, stream: Stream) -> None:
         if not stream.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, "the stream has been destroyed")
+        if stream.behind != self._writes and not stream.blocking:
+            self._follow(stream)
+
+    def wrote(self, stream: Stream) -> None:
+        """A copy from the guest was issued in the stream."""
+        if stream.handle == LEGACY:
+            self._writes += 1
+
+    def synchronized(self) -> None:
+        """All work was waited for."""
+        self._done = self._writes
+
+    def _follow(self, stream: Stream) -> None:
+        """The stream's work waits for the copies so far."""
+        stream.behind = self._writes
+        if self._done == self._writes:
+            return
+        if self._mark is None:
+            self._mark = self._driver.create_event(DISABLE_TIMING)
+        if self._marked != self._writes:
+            self._driver.record_event(self._mark, LEGACY)
+            self._marked = self._writes
+        self._driver.wait_event(stream.handle, self._mark)
 
     def check_event(self, event: Event) -> None:
         if not event.alive:
@@ -110,6 +143,10 @@ class Streams:
     def end(self) -> tuple[list[Stream], list[Event]]:
         """Forgets everything; the caller destroys the handles of what is returned, or their context."""
         streams, events = list(self._streams), list(self._events)
+        if self._mark is not None:
+            events.append(Event(self._mark, DISABLE_TIMING))
+        self._writes = self._marked = self._done = 0
+        self._mark = None
         self._streams.clear()
         self._events.clear()
         self._defaults.clear()

@@ -291,6 +291,7 @@ int main() {
         gemm_ex<float, float>(handle, "TF32", CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32, side);
         gemm_ex<int8_t, int32_t>(handle, "bytes", CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, side);
     }
+    gemm_ex<int8_t, int32_t>(handle, "bytes", CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, 128);
     CHECK(cublasDestroy(handle));
     std::printf("PASS\n");
 }

@@ -12,7 +12,8 @@ import pytest
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Compiles a source text, linked with a library made of the text `runtime` if there is one; the same texts and options only once."""
+    """Compiles a source text, linked with a library made of the text `runtime` if there is one; the same texts and
+    options only once."""
     folder = tmp_path_factory.mktemp("built")
 
     def compile_(source: str, *options: str, language: str = "c++", runtime: str = "") -> Path:

@@ -168,7 +168,8 @@ def test_a_store_at_a_computed_place_leaves_other_fields_alone(state: State) -> 
 
 
 def test_a_pointer_from_memory(state: State) -> None:
-    """It may point to what the function was given; assumed is that it does not, and what it points to is one thing all the same."""
+    """It may point to what the function was given; assumed is that it does not, and what it points to is one thing all
+    the same."""
     values = state.memory.values
     given = state.registers[RDI]
     state.write(given, 8, values.constant(5), 0x10)

@@ -1,4 +1,5 @@
-"""Launch configurations: each is for one launch, also where a kernel's argument is computed by a function that launches another."""
+"""Launch configurations: each is for one launch, also where a kernel's argument is computed by a function that launches
+another."""
 
 from __future__ import annotations
 

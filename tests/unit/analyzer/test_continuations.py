@@ -1,7 +1,7 @@
 """What is said at a call of whether its loop goes on, compared with what programs do.
 
-The programs run against `recorder.c`, which writes down registers, frame and globals at every call. `exact` claims must be
-right at every call; counts too, since no variable here overflows but where a test is about that.
+The programs run against `recorder.c`, which writes down registers, frame and globals at every call. `exact` claims must
+be right at every call; counts too, since no variable here overflows but where a test is about that.
 """
 
 from __future__ import annotations

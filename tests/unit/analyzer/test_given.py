@@ -1,4 +1,5 @@
-"""What a called function stores through pointers that it made of those that it was given is seen in its caller's frame."""
+"""What a called function stores through pointers that it made of those that it was given is seen in its caller's
+frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Global variables beside tables that a loop fills: unchanged where the index is known to stay within the table, and nowhere else."""
+"""Global variables beside tables that a loop fills: unchanged where the index is known to stay within the table, and
+nowhere else."""
 
 from __future__ import annotations
 

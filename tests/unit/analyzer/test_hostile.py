@@ -1,4 +1,5 @@
-"""Damaged executables: `farlane analyze --manifest` ends in bounded time with a manifest or an error, never with our fault."""
+"""Damaged executables: `farlane analyze --manifest` ends in bounded time with a manifest or an error, never with our
+fault."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from farlane.analyzer.report import html, layout, listing
 from farlane.analyzer.report import words as explanations
 from farlane.analyzer.report.words import readable
 
-# A program that calls what it takes for CUDA's functions. The symbol is changed in the file: no assembler takes such a name.
+# A program that calls what it takes for CUDA's functions. The symbol is changed in the file: no assembler takes such a
+# name.
 HOSTILE = "<script>alert(1)</script>&\"'"
 SOURCE = r"""
 extern "C" int cudaMemset(void *, int, unsigned long);

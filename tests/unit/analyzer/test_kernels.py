@@ -1,4 +1,5 @@
-"""What kernels are passed, as a program's fat binaries and registrations tell it: right where it is told, untold where there is any doubt."""
+"""What kernels are passed, as a program's fat binaries and registrations tell it: right where it is told, untold where
+there is any doubt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Blocks that only clean up before an exception goes on, or before the program ends: not analyzed, and not forgotten either."""
+"""Blocks that only clean up before an exception goes on, or before the program ends: not analyzed, and not forgotten
+either."""
 
 from __future__ import annotations
 

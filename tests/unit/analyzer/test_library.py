@@ -1,5 +1,5 @@
-"""Loops that call functions of the C library beside CUDA's: what these write is known, so the loop is described; and no more is believed of
-them than what their declarations say."""
+"""Loops that call functions of the C library beside CUDA's: what these write is known, so the loop is described; and no
+more is believed of them than what their declarations say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Calls in programs linked in unusual ways: indirect functions, whole-program optimization, static position-independent."""
+"""Calls in programs linked in unusual ways: indirect functions, whole-program optimization, static
+position-independent."""
 
 from __future__ import annotations
 

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from farlane.analyzer import postfix as code
 from farlane.analyzer.analysis import program as analysis
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.machine.instruction import Flow
-from farlane.analyzer.manifest import code, reader, writer
+from farlane.analyzer.manifest import reader, writer
 from farlane.analyzer.manifest.build import build as build_manifest
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Flag, IdentityKind, Manifest, Permission, Site
 from farlane.analyzer.permissions.model import Permission as Proven

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from farlane.analyzer import postfix as code
 from farlane.analyzer.loops.model import Formula, Location, Place
 from farlane.analyzer.loops.prediction import formula as formulas
-from farlane.analyzer.manifest import code
-from farlane.analyzer.manifest.code import BINARY, CodeError, evaluate, instruction
 from farlane.analyzer.manifest.formulas import compiled
+from farlane.analyzer.postfix import BINARY, CodeError, evaluate, instruction
 
 MASK = 2**64 - 1
 END = instruction(code.END)

@@ -8,8 +8,9 @@ import random
 import struct
 
 import pytest
+from farlane.analyzer import postfix as code
 from farlane.analyzer.limits import AnalysisError
-from farlane.analyzer.manifest import code, reader, writer
+from farlane.analyzer.manifest import reader, writer
 from farlane.analyzer.manifest.model import (
     Argument,
     ArgumentKind,

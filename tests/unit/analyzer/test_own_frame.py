@@ -1,5 +1,5 @@
-"""What is stored in a function's own frame: in arrays of variable length, for a call below them, in an array of a called function, and by a
-call that returns a structure."""
+"""What is stored in a function's own frame: in arrays of variable length, for a call below them, in an array of a
+called function, and by a call that returns a structure."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def state(build: Callable[..., Path]) -> State:
 
 @pytest.mark.parametrize("counted", [False, True], ids=["allocated", "indexed"])
 def test_a_store_below_what_was_allocated(state: State, counted: bool) -> None:
-    """By a length that is not known: variables at fixed places are above. An index that is counted in a loop may be negative."""
+    """By a length that is not known: variables at fixed places are above. An index that is counted in a loop may be
+    negative."""
     values = state.memory.values
     length = values.atom(PHI, 0, 0x100, 3) if counted else values.atom(CALL, 0x5, "rand")
     variable, last = values.add(values.stack_pointer, -64), values.add(values.stack_pointer, -136)

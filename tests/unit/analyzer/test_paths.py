@@ -80,7 +80,8 @@ def test_deciders_lead_to_the_block_and_past_it(drawn: tuple[Graph, set[int]]) -
 
 
 def test_branches_within_an_iteration_of_an_inner_loop() -> None:
-    """0, then the inner loop 1..5 with its test in 5; 2 goes through 3 or around it, which decides nothing but whether 3 runs."""
+    """0, then the inner loop 1..5 with its test in 5; 2 goes through 3 or around it, which decides nothing but whether
+    3 runs."""
     paths = Paths(0, {0: (1, 6), 1: (2,), 2: (3, 4), 3: (4,), 4: (5,), 5: (1, 6), 6: ()}, {6})
     assert paths.deciders(1) == paths.deciders(2) == paths.deciders(5) == [0, 5]
     assert paths.deciders(3) == [0, 2, 5]

@@ -1,6 +1,8 @@
-"""`more` against what programs do: a library in CUDA's place notes every call with registers and frame, then the code is evaluated.
+"""`more` against what programs do: a library in CUDA's place notes every call with registers and frame, then the code
+is evaluated.
 
-Where `more` is 1, the same call instruction is the next one of its loop: in these programs, the next of all calls from the function.
+Where `more` is 1, the same call instruction is the next one of its loop: in these programs, the next of all calls from
+the function.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.permissions.prove import Prover
-from farlane.analyzer.permissions.reachability.expressions import evaluate
+from farlane.analyzer.postfix import binary
 
 FRAME = 512
 # Notes rbx, rsp, rbp, r12-r15 as at the call instruction, the return address, and the frame.
@@ -143,7 +145,9 @@ def value(code: bytes, note: Note) -> int:
             at += 1
         else:
             second, first = stack.pop(), stack.pop()
-            stack.append(evaluate(names[operation], first, second))
+            value = binary(names[operation], first, second)
+            assert value is not None
+            stack.append(value & (2**64 - 1))
     assert at == len(code) - 1
     (result,) = stack
     assert result in (0, 1)

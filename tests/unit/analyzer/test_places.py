@@ -1,4 +1,5 @@
-"""Where a count's inputs stand when a loop is entered, and what a handler of exceptions leaves of what is known in a loop."""
+"""Where a count's inputs stand when a loop is entered, and what a handler of exceptions leaves of what is known in a
+loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Loops that are entered behind their exit test as well: one entry, by copies; the same ways; values of copies are others."""
+"""Loops that are entered behind their exit test as well: one entry, by copies; the same ways; values of copies are
+others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Structures that CUDA fills: what is read of one is the call's answer, and what lies beside it or is stored behind the call is not."""
+"""Structures that CUDA fills: what is read of one is the call's answer, and what lies beside it or is stored behind the
+call is not."""
 
 from __future__ import annotations
 

@@ -111,6 +111,7 @@ def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api, 
     shim_library.require_built()
     core = shim_library.FOLDER / shim_library.CORE
     wanted = {"farlane_unsupported_runtime", "farlane_unsupported_driver", "farlane_allocations", "farlane_fence"}
+    wanted.add("farlane_test")
     wanted |= {f"farlane_{symbol}" for symbol, supported in driver.exports().items() if supported}
     for version in api_table.VERSIONS:
         wanted |= {f"farlane_{target}" for target in api.exports(version).values() if target}

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from farlane.analyzer import postfix as code
 from farlane.analyzer.externals.interface import LAUNCH
 from farlane.analyzer.loader.image import Image
-from farlane.analyzer.manifest import code
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Manifest, Permission, Site
 from farlane.analyzer.report.words import readable
 

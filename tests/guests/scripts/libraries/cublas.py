@@ -70,9 +70,9 @@ def complex_double() -> None:
 
 
 @case
-def small_half_sums_in_single() -> None:
-    """Small products; the library has larger ones in CUDA Tile IR (`tiles`)."""
-    for m, n, k in SMALL:
+def half_sums_in_single() -> None:
+    """Results in either precision; the library would have tiles for the larger ones (docs/libraries.md)."""
+    for m, n, k in SMALL + SHAPES:
         a, b = of("e", m, k), of("e", k, n)
         right = a.astype("d") @ b.astype("d")
         close(product_by(a, b, (REAL_16F, REAL_16F, COMPUTE_32F), "e"), right, 2e-3)
@@ -80,17 +80,9 @@ def small_half_sums_in_single() -> None:
 
 
 @case
-def tiles() -> None:
-    """What is CUDA Tile IR is refused, and the next product is right."""
+def half_products_of_cupy() -> None:
     for a, b in pairs("e"):
-        status = "right"
-        try:
-            product_by(a, b, (REAL_16F, REAL_32F, COMPUTE_32F), "f")
-        except library.CUBLASError as error:
-            status = str(error)
-        assert status == "CUBLAS_STATUS_INTERNAL_ERROR", "docs/libraries.md says that it does not run"
-    a, b = of("f", 20, 30), of("f", 30, 10)
-    close(cupy.asarray(a) @ cupy.asarray(b), a @ b, TOLERANCE["f"] * 30)
+        close(cupy.asarray(a) @ cupy.asarray(b), a.astype("d") @ b.astype("d"), 2e-3)
 
 
 @case
@@ -101,8 +93,8 @@ def half_sums() -> None:
 
 
 @case
-def small_bfloat16() -> None:
-    for m, n, k in SMALL:
+def bfloat16() -> None:
+    for m, n, k in SMALL + SHAPES:
         a, b = of("f", m, k).astype(ml_dtypes.bfloat16), of("f", k, n).astype(ml_dtypes.bfloat16)
         right = a.astype("d") @ b.astype("d")
         close(product_by(a, b, (REAL_16BF, REAL_32F, COMPUTE_32F), "f"), right, 1e-5)
@@ -117,12 +109,45 @@ def tf32() -> None:
             close(product_by(a, b, (REAL_32F, REAL_32F, compute), "f"), a.astype("d") @ b.astype("d"), 1e-2)
 
 
+def bytes_of(m: int, n: int, k: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    numbers = numpy.random.default_rng(k)
+    return numbers.integers(-128, 128, (m, k), "i1"), numbers.integers(-128, 128, (k, n), "i1")
+
+
 @case
 def bytes_to_integers() -> None:
-    for m, n, k in ((16, 16, 16), (128, 64, 256)):
-        a, b = (numpy.random.default_rng(k).integers(-128, 128, shape, "i1") for shape in ((m, k), (k, n)))
+    """Multiples of 4, one of rows and columns at most 16, or sums of at least 128."""
+    for m, n, k in ((4, 4, 4), (8, 8, 8), (16, 16, 20), (16, 16, 256), (64, 32, 128), (100, 100, 128), (128, 64, 256)):
+        a, b = bytes_of(m, n, k)
         found = product_by(a, b, (REAL_8I, REAL_32I, COMPUTE_32I), "i4")
-        assert numpy.array_equal(found, a.astype("i4") @ b.astype("i4"))
+        assert numpy.array_equal(found, a.astype("i4") @ b.astype("i4")), (m, n, k)
+
+
+@case
+def bytes_that_are_refused() -> None:
+    """No multiple of 4, which no device takes; and what cuBLAS has machine code alone for."""
+    for m, n, k in ((7, 7, 7), (64, 32, 48), (64, 64, 64)):
+        try:
+            product_by(*bytes_of(m, n, k), (REAL_8I, REAL_32I, COMPUTE_32I), "i4")
+        except library.CUBLASError as error:
+            assert str(error) == "CUBLAS_STATUS_NOT_SUPPORTED", error
+        else:
+            raise AssertionError("docs/libraries.md says that it does not run")
+
+
+@case
+def batched_half_sums_in_single() -> None:
+    """cublasGemmStridedBatchedEx."""
+    count, m, n, k = 3, 40, 24, 56
+    a, b = of("e", count, m, k), of("e", count, k, n)
+    first, second = cupy.asarray(a.swapaxes(1, 2).copy()), cupy.asarray(b.swapaxes(1, 2).copy())
+    result, one, zero = cupy.zeros((count, n, m), "f"), numpy.ones(1, "f"), numpy.zeros(1, "f")
+    library.gemmStridedBatchedEx(
+        device.get_cublas_handle(), 0, 0, m, n, k, one.ctypes.data, first.data.ptr, REAL_16F, m, m * k,
+        second.data.ptr, REAL_16F, k, k * n, zero.ctypes.data, result.data.ptr, REAL_32F, m, m * n, count,
+        COMPUTE_32F, -1,
+    )  # fmt: skip
+    close(result.get().swapaxes(1, 2), a.astype("d") @ b.astype("d"), 1e-5)
 
 
 @case

@@ -5,12 +5,16 @@ from __future__ import annotations
 import ctypes
 
 import cupy
+import ml_dtypes
 import numpy
 from comparison import Cases, close, of
 
 case = Cases()
 
-REAL_32F, COMPUTE_32F = 0, 68
+COMPUTE_32F = 68
+# cudaDataType of the operands, and the tolerance of results in them.
+KINDS = {numpy.dtype("f"): (0, 1e-4), numpy.dtype("e"): (2, 2e-3), numpy.dtype(ml_dtypes.bfloat16): (14, 2e-2)}
+REAL_32F = 0
 EPILOGUE, BIAS_POINTER = 7, 8  # cublasLtMatmulDescAttributes_t
 DEFAULT, RELU, BIAS, RELU_BIAS, GELU, GELU_BIAS = 1, 2, 4, 6, 32, 36
 WORKSPACE_BYTES = 1  # of cublasLtMatmulPreferenceAttributes_t
@@ -36,19 +40,20 @@ def made(name: str, *arguments: object) -> ctypes.c_void_p:
 
 
 def product(a: numpy.ndarray, b: numpy.ndarray, epilogue: int, bias: numpy.ndarray) -> numpy.ndarray:
-    """`bias` has an element for each row of the result."""
-    (m, k), n = a.shape, b.shape[1]
-    first, second, added = cupy.asarray(a, order="F"), cupy.asarray(b, order="F"), cupy.asarray(bias)
-    result, work = cupy.zeros((m, n), "f", order="F"), cupy.zeros(WORKSPACE, "u1")
+    """Results are of the operands' type; `bias` has an element for each row of them."""
+    (m, k), n, kind = a.shape, b.shape[1], KINDS[a.dtype][0]
+    # Bytes in Fortran's order: CuPy knows no bfloat16.
+    first, second, added = (cupy.asarray(numpy.ascontiguousarray(x.T).view("u1")) for x in (a, b, bias))
+    result, work = cupy.zeros(m * n * a.dtype.itemsize, "u1"), cupy.zeros(WORKSPACE, "u1")
     cupy.cuda.Device().synchronize()
     library = made("cublasLtCreate")
     description = made("cublasLtMatmulDescCreate", COMPUTE_32F, REAL_32F)
-    kind, pointer = ctypes.c_int(epilogue), place(added)
-    call("cublasLtMatmulDescSetAttribute", description, EPILOGUE, ctypes.byref(kind), ctypes.c_size_t(4))
+    wanted, pointer = ctypes.c_int(epilogue), place(added)
+    call("cublasLtMatmulDescSetAttribute", description, EPILOGUE, ctypes.byref(wanted), ctypes.c_size_t(4))
     if epilogue & BIAS:
         call("cublasLtMatmulDescSetAttribute", description, BIAS_POINTER, ctypes.byref(pointer), ctypes.c_size_t(8))
     layouts = [
-        made("cublasLtMatrixLayoutCreate", REAL_32F, ctypes.c_uint64(i), ctypes.c_uint64(j), ctypes.c_int64(i))
+        made("cublasLtMatrixLayoutCreate", kind, ctypes.c_uint64(i), ctypes.c_uint64(j), ctypes.c_int64(i))
         for i, j in ((m, k), (k, n), (m, n))
     ]
     preference, size = made("cublasLtMatmulPreferenceCreate"), ctypes.c_size_t(WORKSPACE)
@@ -71,19 +76,18 @@ def product(a: numpy.ndarray, b: numpy.ndarray, epilogue: int, bias: numpy.ndarr
     call("cublasLtMatmulPreferenceDestroy", preference)
     call("cublasLtMatmulDescDestroy", description)
     call("cublasLtDestroy", library)
-    return result.get()
+    return result.get().view(a.dtype).reshape(n, m).T
 
 
 def gelu(x: numpy.ndarray) -> numpy.ndarray:
     return 0.5 * x * (1 + numpy.tanh(numpy.sqrt(2 / numpy.pi) * (x + 0.044715 * x**3)))
 
 
-@case
-def epilogues() -> None:
+def compare(kind: numpy.dtype) -> None:
     for m, n, k in ((64, 32, 48), (36, 20, 17)):
-        a, b, bias = of("f", m, k), of("f", k, n), of("f", m)
-        plain = a.astype("d") @ b
-        biased = plain + bias[:, None]
+        a, b, bias = (of("f", *shape).astype(kind) for shape in ((m, k), (k, n), (m,)))
+        plain = a.astype("d") @ b.astype("d")
+        biased = plain + bias.astype("d")[:, None]
         for epilogue, right in (
             (DEFAULT, plain),
             (BIAS, biased),
@@ -93,6 +97,21 @@ def epilogues() -> None:
             (GELU_BIAS, gelu(biased)),
         ):
             try:
-                close(product(a, b, epilogue, bias), right, 1e-4)
+                close(numpy.ascontiguousarray(product(a, b, epilogue, bias)).astype("d"), right, KINDS[kind][1])
             except AssertionError as error:
                 raise AssertionError(f"epilogue {epilogue}, {m} x {n} x {k}: {error}") from None
+
+
+@case
+def single() -> None:
+    compare(numpy.dtype("f"))
+
+
+@case
+def half() -> None:
+    compare(numpy.dtype("e"))
+
+
+@case
+def bfloat16() -> None:
+    compare(numpy.dtype(ml_dtypes.bfloat16))

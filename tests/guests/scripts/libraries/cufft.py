@@ -5,6 +5,7 @@ from __future__ import annotations
 import cupy
 import numpy
 from comparison import TOLERANCE, Cases, close, of
+from cupy.cuda import cufft
 
 case = Cases()
 
@@ -52,3 +53,18 @@ def three_dimensions() -> None:
         close(cupy.fft.fftn(cupy.asarray(x)), numpy.fft.fftn(x), TOLERANCE[kind] * 10)
         close(cupy.fft.rfftn(cupy.asarray(x)), numpy.fft.rfftn(x), TOLERANCE[kind] * 10)
         close(cupy.fft.irfftn(cupy.fft.rfftn(cupy.asarray(x)), x.shape), x, TOLERANCE[kind] * 10)
+
+
+@case
+def half() -> None:
+    """Complex numbers of two halves, of which CuPy has no type: lengths are powers of two."""
+    for length, batch in ((64, 3), (256, 2)):
+        x = of("F", batch, length)
+        parts = numpy.stack([x.real, x.imag], -1).astype("e")
+        there, result = cupy.asarray(parts), cupy.zeros(parts.shape, "e")
+        plan = cufft.XtPlanNd((length,), None, 1, length, "E", None, 1, length, "E", batch, "E", order="C", last_axis=-1,
+                              last_size=None)  # fmt: skip
+        plan.fft(there, result, cufft.CUFFT_FORWARD)
+        found = result.get().astype("d")
+        exact = parts.astype("d")
+        close(found[..., 0] + 1j * found[..., 1], numpy.fft.fft(exact[..., 0] + 1j * exact[..., 1]), 5e-3)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import cupy
 import numpy
-from comparison import TOLERANCE, Cases, close, of
+import scipy.sparse
+from comparison import RANDOM, TOLERANCE, Cases, close, of
 from cupy.cuda import device
-from cupy_backends.cuda.libs import cusolver
+from cupy_backends.cuda.libs import cusolver, cusparse
 
 case = Cases()
 
@@ -135,3 +136,25 @@ def own_interface() -> None:
     singular = cupy.zeros((20, 20), "d", order="F")
     cusolver.dgetrf(handle, 20, 20, singular.data.ptr, 20, work.data.ptr, pivots.data.ptr, info.data.ptr)
     assert int(info[0]) == 1
+
+
+@case
+def sparse_solves() -> None:
+    """csrlsvqr and csrlsvchol, for each type."""
+    letters = {"f": "s", "d": "d", "F": "c", "D": "z"}
+    description = cusparse.createMatDescr()
+    for kind, letter in letters.items():
+        a, b = definite(kind, 24, 24), of(kind, 24)
+        a[(RANDOM.random((24, 24)) < 0.7) & ~numpy.eye(24, dtype=bool)] = 0
+        a = numpy.tril(a) + numpy.tril(a, -1).conj().T + (48 * numpy.eye(24)).astype(kind)
+        matrix = scipy.sparse.csr_matrix(a)
+        data, starts, columns = cupy.asarray(matrix.data), cupy.asarray(matrix.indptr), cupy.asarray(matrix.indices)
+        side = cupy.asarray(b)
+        for way in ("qr", "chol"):
+            x, singular = cupy.zeros(24, kind), numpy.zeros(1, "i")
+            getattr(cusolver, f"{letter}csrlsv{way}")(
+                device.get_cusolver_sp_handle(), 24, matrix.nnz, description, data.data.ptr, starts.data.ptr,
+                columns.data.ptr, side.data.ptr, 1e-6, 0, x.data.ptr, singular.ctypes.data,
+            )  # fmt: skip
+            assert singular[0] == -1, way
+            close(x, numpy.linalg.solve(a, b), TOLERANCE[kind] * 100)

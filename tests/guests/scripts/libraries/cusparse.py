@@ -1,6 +1,11 @@
-"""cuSPARSE: products, sums, solves and conversions of sparse matrices, compared with SciPy."""
+"""cuSPARSE: products, sums, solves and conversions of sparse matrices, compared with SciPy.
+
+What CuPy has no way to (SDDMM, SpSV, blocks) is called by cuSPARSE's own interface.
+"""
 
 from __future__ import annotations
+
+import ctypes
 
 import cupy
 import numpy
@@ -108,3 +113,120 @@ def conjugate_gradients() -> None:
     found, info = linalg.cg(sparse.csr_matrix(a), cupy.asarray(b), rtol=1e-10)
     assert info == 0
     close(a @ found.get(), b, 1e-8)
+
+
+@case
+def incomplete_factors() -> None:
+    """csrilu02: where nothing is filled in, what it gives is the factorization."""
+    for kind in "fdFD":
+        for with_levels in (False, True):
+            a = scipy.sparse.csr_matrix(thin(kind, 30, 30) + 20 * scipy.sparse.eye(30)).astype(kind)
+            right = a.toarray().astype(numpy.result_type(kind, "d"))
+            for row in range(1, 30):
+                for column in range(row):
+                    if a[row, column] == 0:
+                        continue
+                    right[row, column] /= right[column, column]
+                    there = numpy.flatnonzero(a.toarray()[row])
+                    behind = there[there > column]
+                    right[row, behind] -= right[row, column] * right[column, behind]
+            found = sparse.csr_matrix(a)
+            cusparse.csrilu02(found, with_levels)
+            close(found.toarray(), right, TOLERANCE[kind] * 30)
+
+
+class Own:
+    """cuSPARSE by its own interface: descriptions of operands and what is done with them, in double precision."""
+
+    REAL_64F, INDEX_32I, BASE_ZERO, COLUMNS, ROWS = 1, 2, 0, 1, 2
+
+    def __init__(self) -> None:
+        folder = numpy.__path__[0].rsplit("/", 1)[0] + "/nvidia/cu13/lib/"
+        self.library = ctypes.CDLL(folder + "libcusparse.so.12")
+        cupy.cuda.Device().synchronize()
+        self.handle = self.made("cusparseCreate")
+        self.one, self.zero = ctypes.c_double(1), ctypes.c_double(0)
+
+    def call(self, name: str, *arguments: object) -> None:
+        status = getattr(self.library, name)(*arguments)
+        assert status == 0, f"{name}: {status}"
+
+    def made(self, name: str, *arguments: object) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        self.call(name, ctypes.byref(handle), *arguments)
+        return handle
+
+    @staticmethod
+    def sizes(*values: int) -> list[ctypes.c_int64]:
+        return [ctypes.c_int64(value) for value in values]
+
+    @staticmethod
+    def places(*arrays: cupy.ndarray) -> list[ctypes.c_void_p]:
+        return [ctypes.c_void_p(array.data.ptr) for array in arrays]
+
+    def csr(self, matrix: sparse.csr_matrix) -> ctypes.c_void_p:
+        return self.made(
+            "cusparseCreateCsr", *self.sizes(*matrix.shape, matrix.nnz),
+            *self.places(matrix.indptr, matrix.indices, matrix.data), self.INDEX_32I, self.INDEX_32I, self.BASE_ZERO,
+            self.REAL_64F,
+        )  # fmt: skip
+
+    def dense(self, matrix: cupy.ndarray) -> ctypes.c_void_p:
+        """In Fortran's order."""
+        m, n = matrix.shape
+        return self.made("cusparseCreateDnMat", *self.sizes(m, n, m), *self.places(matrix), self.REAL_64F, self.COLUMNS)
+
+    def vector(self, values: cupy.ndarray) -> ctypes.c_void_p:
+        return self.made("cusparseCreateDnVec", *self.sizes(values.size), *self.places(values), self.REAL_64F)
+
+    def room(self, name: str, *arguments: object) -> cupy.ndarray:
+        size = ctypes.c_size_t()
+        self.call(name, self.handle, *arguments, ctypes.byref(size))
+        return cupy.zeros(max(1, size.value), "u1")
+
+
+@case
+def sddmm() -> None:
+    """A product of dense matrices at the places that a sparse one has."""
+    own = Own()
+    a, b, pattern = of("d", 30, 12), of("d", 12, 25), thin("d", 30, 25)
+    first, second, result = cupy.asarray(a, order="F"), cupy.asarray(b, order="F"), sparse.csr_matrix(pattern)
+    one, zero = ctypes.byref(own.one), ctypes.byref(own.zero)
+    asked = (0, 0, one, own.dense(first), own.dense(second), zero, own.csr(result), own.REAL_64F, 0)
+    work = own.room("cusparseSDDMM_bufferSize", *asked)
+    own.call("cusparseSDDMM_preprocess", own.handle, *asked, *own.places(work))
+    own.call("cusparseSDDMM", own.handle, *asked, *own.places(work))
+    close(result.toarray(), (a @ b) * (pattern.toarray() != 0), 1e-12)
+
+
+@case
+def spsv() -> None:
+    """A triangular solve with one right side."""
+    own = Own()
+    a = scipy.sparse.csr_matrix(scipy.sparse.tril(thin("d", 40, 40) + 8 * scipy.sparse.eye(40)))
+    b, there, x = of("d", 40), sparse.csr_matrix(a), cupy.zeros(40)
+    matrix, side, description = own.csr(there), cupy.asarray(b), own.made("cusparseSpSV_createDescr")
+    asked = (0, ctypes.byref(own.one), matrix, own.vector(side), own.vector(x), own.REAL_64F, 0, description)
+    work = own.room("cusparseSpSV_bufferSize", *asked)
+    own.call("cusparseSpSV_analysis", own.handle, *asked, *own.places(work))
+    own.call("cusparseSpSV_solve", own.handle, *asked)
+    close(x, scipy.sparse.linalg.spsolve_triangular(a, b), 1e-10)
+
+
+@case
+def blocks() -> None:
+    """A matrix of blocks (BSR) by dense ones."""
+    own = Own()
+    a = scipy.sparse.bsr_matrix(thin("d", 32, 24, 0.1).toarray(), blocksize=(4, 4))
+    b, result = of("d", 24, 6), cupy.zeros((32, 6), order="F")
+    data, starts, columns = cupy.asarray(a.data), cupy.asarray(a.indptr, "i"), cupy.asarray(a.indices, "i")
+    matrix = own.made(
+        "cusparseCreateBsr", *own.sizes(8, 6, len(a.indices), 4, 4), *own.places(starts, columns, data), own.INDEX_32I,
+        own.INDEX_32I, own.BASE_ZERO, own.REAL_64F, own.ROWS,
+    )  # fmt: skip
+    second = cupy.asarray(b, order="F")
+    one, zero = ctypes.byref(own.one), ctypes.byref(own.zero)
+    asked = (0, 0, one, matrix, own.dense(second), zero, own.dense(result), own.REAL_64F, 0)
+    work = own.room("cusparseSpMM_bufferSize", *asked)
+    own.call("cusparseSpMM", own.handle, *asked, *own.places(work))
+    close(result, a @ b, 1e-12)

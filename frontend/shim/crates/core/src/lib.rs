@@ -7,6 +7,7 @@
 //! Nothing happens in a process that makes no CUDA call: no thread, no connection, no file, no output.
 
 mod clock;
+mod cublas;
 mod device_files;
 mod io;
 mod nvrtc;

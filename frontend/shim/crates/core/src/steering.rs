@@ -8,7 +8,7 @@
 //!
 //! NVRTC has PTX for each program that it compiles, whatever the architecture. So a program that looks for `nvrtcGetCUBIN` gets `nvrtcGetPTX`, which takes the
 //! same arguments, where `FARLANE_STEERING=ptx` says so: the launcher has asked the host (frontend/steering.py). A lookup of a function must not
-//! connect.
+//! connect. Who looks for a product of cuBLAS's gets the one of `cublas`.
 //!
 //! The C library's `dlopen` and `dlsym` look at who calls them. So calls are passed on by a jump: the caller stays the program's.
 
@@ -19,6 +19,8 @@ use std::sync::Once;
 
 use session::process::{self, Device};
 use session::{callers, log};
+
+use crate::cublas;
 
 /// The C library's; set before anything jumps there.
 static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -79,15 +81,11 @@ extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -
 #[no_mangle]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     std::arch::naked_asm!(
-        "push rdi",
-        "push rsi",
         "sub rsp, 8",
-        "mov rdi, rsi",
         "call {choose}",
         "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "mov rsi, rax",
+        "mov rdi, rax",
+        "mov rsi, rdx",
         "mov rax, [rip + {real}]",
         "jmp rax",
         choose = sym choose_name,
@@ -95,16 +93,25 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// The function to look for when a caller looks for `name`.
-extern "C" fn choose_name(name: *const c_char) -> *const c_char {
+/// Where to look, and for what: returned in two registers.
+#[repr(C)]
+pub struct Lookup(*mut c_void, *const c_char);
+
+/// What to look for when a caller looks for `name`.
+extern "C" fn choose_name(handle: *mut c_void, name: *const c_char) -> Lookup {
     if REAL_DLSYM.load(Relaxed).is_null() {
         REAL_DLSYM.store(session::real::dlsym(), Relaxed);
     }
     if name.is_null() {
-        return name;
+        return Lookup(handle, name);
     }
     // SAFETY: the program says that it is a string.
-    instead_of(unsafe { CStr::from_ptr(name) }).map_or(name, CStr::as_ptr)
+    let asked = unsafe { CStr::from_ptr(name) };
+    if handle != libc::RTLD_NEXT && cublas::NAMES.contains(&asked.to_bytes()) {
+        // This library's, which is preloaded.
+        return Lookup(libc::RTLD_DEFAULT, name);
+    }
+    Lookup(handle, instead_of(asked).map_or(name, CStr::as_ptr))
 }
 
 /// The function for PTX in the place of one of NVRTC's for machine code, if the guest is steered.
@@ -123,7 +130,7 @@ fn is_steered(file: &CStr) -> bool {
     name.starts_with(STEERED)
 }
 
-/// Asks the host, if nobody has: who opens nvJitLink is about to use the device.
-fn takes_ptx_alone() -> bool {
+/// Asks the host, if nobody has: who opens nvJitLink or multiplies is about to use the device.
+pub fn takes_ptx_alone() -> bool {
     callers::may_be_steered() && process::device().is_ok_and(Device::takes_ptx_alone)
 }

@@ -1719,37 +1719,37 @@ pub unsafe extern "C" fn farlane_cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream:
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
-    enter(Function::cuMemPoolDestroy, Needs::Context, || unsafe { operations::memory::pool_destroy(pool as _) })
+    enter(Function::cuMemPoolDestroy, Needs::Initialization, || unsafe { operations::memory::pool_destroy(pool as _) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
-    enter(Function::cuMemPoolTrimTo, Needs::Context, || unsafe { operations::memory::pool_trim_to(pool as _, minBytesToKeep as _) })
+    enter(Function::cuMemPoolTrimTo, Needs::Initialization, || unsafe { operations::memory::pool_trim_to(pool as _, minBytesToKeep as _) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolGetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
-    enter(Function::cuMemPoolGetAttribute, Needs::Context, || unsafe { operations::memory::pool_get_attribute(pool as _, attr as _, value as _) })
+    enter(Function::cuMemPoolGetAttribute, Needs::Initialization, || unsafe { operations::memory::pool_get_attribute(pool as _, attr as _, value as _) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolSetAttribute(pool: CUmemoryPool, attr: CUmemPool_attribute, value: *mut c_void) -> CUresult {
-    enter(Function::cuMemPoolSetAttribute, Needs::Context, || unsafe { operations::memory::pool_set_attribute(pool as _, attr as _, value as _) })
+    enter(Function::cuMemPoolSetAttribute, Needs::Initialization, || unsafe { operations::memory::pool_set_attribute(pool as _, attr as _, value as _) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, memPool: CUmemoryPool, location: *mut CUmemLocation) -> CUresult {
-    enter(Function::cuMemPoolGetAccess, Needs::Context, || unsafe { operations::memory::pool_get_access(flags as _, memPool as _, location as _) })
+    enter(Function::cuMemPoolGetAccess, Needs::Initialization, || unsafe { operations::memory::pool_get_access(flags as _, memPool as _, location as _) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) -> CUresult {
-    enter(Function::cuMemPoolSetAccess, Needs::Context, || unsafe { operations::memory::pool_set_access(pool as _, map as _, count as _) })
+    enter(Function::cuMemPoolSetAccess, Needs::Initialization, || unsafe { operations::memory::pool_set_access(pool as _, map as _, count as _) })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult {
-    enter(Function::cuMemPoolCreate, Needs::Context, || unsafe { operations::memory::pool_create(pool as _, poolProps as _) })
+    enter(Function::cuMemPoolCreate, Needs::Initialization, || unsafe { operations::memory::pool_create(pool as _, poolProps as _) })
 }
 
 #[no_mangle]

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::module::{images, table};
-use crate::{hostmem, memory};
+use crate::{hostmem, memory, testing};
 use client::Section;
 use session::above::Above;
 
@@ -39,6 +39,10 @@ impl Above for Operations {
     }
 
     fn sections(&self) -> Vec<Section> {
-        vec![memory::payloads::section()]
+        let mut sections = vec![memory::payloads::section()];
+        if testing::on() {
+            sections.push(Section { name: "test", counts: testing::section() });
+        }
+        sections
     }
 }

@@ -111,8 +111,12 @@ pub fn reset(alone: bool) -> Outcome {
     {
         // Held throughout, so that no address is minted between the record and the reset of the allocator.
         let mut addresses = crate::memory::addresses()?.lock();
+        let staying = crate::testing::windows_stay().then(|| addresses.virtual_memory.clone());
         work::reset_device()?;
         addresses.reset(process::session()?.welcome());
+        if let Some(staying) = staying {
+            crate::memory::virtual_memory::make_again(&mut addresses, staying)?;
+        }
     }
     crate::event::forget();
     contexts::device_was_reset();

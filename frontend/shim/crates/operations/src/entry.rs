@@ -16,6 +16,7 @@ use session::{above, lifecycle, log, output, permission, process, tally, trace};
 
 use crate::above::OPERATIONS;
 use crate::graph::capture;
+use crate::testing;
 
 /// Runs one call. `first` is what an API requires of all of its calls.
 #[inline]
@@ -24,7 +25,7 @@ pub fn pass(function: Function, first: impl FnOnce() -> Outcome, body: impl FnOn
     tally::count(class);
     let call = || {
         begin(function, operation);
-        let outcome = first().and_then(|()| admit(operation, class)).and_then(|()| body());
+        let outcome = first().and_then(|()| admit(function, operation, class)).and_then(|()| body());
         end(operation, outcome.err());
         outcome
     };
@@ -70,7 +71,8 @@ fn end(operation: Operation, error: Option<Error>) {
 }
 
 #[inline]
-fn admit(operation: Operation, class: Class) -> Outcome {
+fn admit(function: Function, operation: Operation, class: Class) -> Outcome {
+    testing::admit(function)?;
     if capture::any() {
         capture::admit(operation)?;
     }

@@ -94,10 +94,7 @@ impl Event {
     }
 
     fn settle(&self, operation: fn(&mut tape::Writer, u32, u32)) -> Outcome {
-        held::advance()?;
-        if held::holds_record(self) {
-            return Err(Error::NOT_READY);
-        }
+        held::ask_event(self)?;
         match self.pending()? {
             None => {
                 let _acting = contexts::act_for(self.context);
@@ -141,6 +138,11 @@ fn events() -> Outcome<&'static Events> {
 pub fn of_context(context: u32) -> Vec<EventHandle> {
     let events = EVENTS.0.read().unwrap_or_else(PoisonError::into_inner);
     events.values().filter(|event| event.context == context).map(|event| event.handle()).collect()
+}
+
+/// How many there are.
+pub fn count() -> usize {
+    EVENTS.0.read().unwrap_or_else(PoisonError::into_inner).len()
 }
 
 /// The device was reset: there are none.

@@ -66,6 +66,11 @@ pub fn divert(stream: &Arc<Stream>, work: Work) -> Outcome {
     Ok(())
 }
 
+/// How many graphs and executable graphs there are.
+pub fn count() -> (usize, usize) {
+    (state().count(), exec::count())
+}
+
 /// The device was reset: nothing is left.
 pub fn forget() {
     capture::abandon(None);

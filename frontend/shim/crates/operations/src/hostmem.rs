@@ -313,6 +313,11 @@ pub fn of_context(context: u32, reached: bool) -> Vec<usize> {
     pinned().0.values().filter(is_meant).map(|range| range.start).collect()
 }
 
+/// How many ranges were allocated and not released.
+pub fn count() -> usize {
+    pinned().0.values().filter(|range| range.place != Place::Registered).count()
+}
+
 /// The memory that was registered in a context.
 pub fn registered_in(context: u32) -> Vec<usize> {
     let is_meant = |range: &&Range| range.context == context && range.place == Place::Registered;

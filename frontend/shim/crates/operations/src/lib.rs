@@ -22,5 +22,6 @@ pub mod module;
 pub mod occupancy;
 pub mod ownership;
 pub mod stream;
+pub mod testing;
 pub mod texture;
 pub mod types;

@@ -213,7 +213,8 @@ pub unsafe fn malloc_from_pool_async(
 pub unsafe fn free_async(default: DefaultStream, devPtr: *mut c_void, hStream: StreamHandle) -> Outcome {
     let stream = stream::resolve(default, hStream)?;
     if devPtr.is_null() {
-        return Err(Error::INVALID_VALUE);
+        // cuSPARSE counts on it (cusparseDestroyCsrilu02Info).
+        return Ok(());
     }
     if capture::of(&stream) {
         return capture::add(&stream, Work::Free(free_of_graph(devPtr)?)).map(drop);

@@ -136,6 +136,7 @@ pub unsafe fn create_with_priority(pStream: *mut StreamHandle, flags: c_uint, pr
     // A priority outside the range is the nearest one inside, says CUDA's documentation.
     let (least, greatest) = PRIORITY_RANGE;
     let priority = priority.clamp(greatest, least);
+    permission::before_another_stream();
     let number = process::mint(HandleKind::Stream)?;
     work::append(|w| operation::stream_create(w, number, flags, priority))?;
     let kind = if flags & STREAM_NON_BLOCKING != 0 { Kind::NonBlocking } else { Kind::Blocking };
@@ -154,7 +155,7 @@ pub unsafe fn destroy(stream: StreamHandle) -> Outcome {
         tracking()?.order.remove(number).ok_or(Error::INVALID_RESOURCE_HANDLE)?;
         work::append(|w| operation::stream_destroy(w, number))
     };
-    if held::blocks(&stream) {
+    if held::is_busy(&stream) {
         held::add_call(&stream, end);
         return Ok(());
     }
@@ -164,7 +165,7 @@ pub unsafe fn destroy(stream: StreamHandle) -> Outcome {
 pub unsafe fn synchronize(default: DefaultStream, stream: StreamHandle) -> Outcome {
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
-    held::settle(&stream)?;
+    held::settle_work(&stream)?;
     if permission::local_sync() {
         return work::settled();
     }
@@ -175,10 +176,7 @@ pub unsafe fn synchronize(default: DefaultStream, stream: StreamHandle) -> Outco
 pub unsafe fn query(default: DefaultStream, stream: StreamHandle) -> Outcome {
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
-    held::advance()?;
-    if held::blocks(&stream) {
-        return Err(Error::NOT_READY);
-    }
+    held::ask(&stream)?;
     work::query_stream(&stream)
 }
 

@@ -13,6 +13,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::memory::payloads::{self, Target};
 use crate::memory::{self, channels};
+use crate::testing;
 use crate::types::{
     ChannelFormatDesc, ChannelFormatKind, ResourceDesc, ResourceViewDesc, SurfaceObject, TextureDesc, TextureObject,
 };
@@ -51,6 +52,13 @@ pub fn end_of(context: u32) {
         // It is there; a session that is over has ended it.
         let _ = end(object, surface);
     }
+}
+
+/// How many textures and surfaces there are.
+pub fn count() -> (usize, usize) {
+    let objects = objects();
+    let surfaces = objects.keys().filter(|(_, surface)| *surface).count();
+    (objects.len() - surfaces, surfaces)
 }
 
 /// The device was reset: there are none.
@@ -108,6 +116,7 @@ fn put_on_device(bytes: &[u8]) -> Outcome<u64> {
 }
 
 fn end(object: u64, surface: bool) -> Outcome {
+    testing::ends()?;
     objects().remove(&(object, surface)).ok_or(Error::INVALID_VALUE)?;
     if made_by_host()? {
         return work::append(|w| operation::object_destroy(w, object, u32::from(surface)));
@@ -149,6 +158,10 @@ pub unsafe fn create_surface_object(pSurfObject: *mut SurfaceObject, pResDesc: *
     // SAFETY: the program says that it is such a struct, or null.
     let resource = unsafe { pResDesc.as_ref() }.filter(|_| !pSurfObject.is_null()).ok_or(Error::INVALID_VALUE)?;
     if resource.resType != crate::types::RESOURCE_TYPE_ARRAY {
+        return Err(Error::INVALID_VALUE);
+    }
+    let array = memory::array_of(resource.start as crate::types::ConstArrayHandle)?;
+    if array.flags & crate::types::ARRAY_SURFACE_LOAD_STORE == 0 {
         return Err(Error::INVALID_VALUE);
     }
     let object = make(resource, None, None)?;

@@ -26,7 +26,7 @@ use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Part};
 use crate::function::Operation;
 use crate::manifests::{self, Site};
-use crate::{guards, output, work};
+use crate::{guards, output, process, work};
 
 pub mod foresight;
 mod prediction;
@@ -141,12 +141,26 @@ pub fn local_sync() -> bool {
         && !manifests::any_managed()
         && !device_may_write_host_memory()
         && !work::reads_pending()
-        && !output::expected();
+        && !output::expected()
+        && runs_in_order();
     if permitted {
         LOCAL_SYNCS.fetch_add(1, Relaxed);
         owe_synchronization();
     }
     permitted
+}
+
+/// Whether later work sees what earlier calls have issued, in whatever streams. A GPU's streams overlap, unless all are default streams.
+fn runs_in_order() -> bool {
+    process::device().is_ok_and(|device| device.description.backend != "cupy")
+        || work::tracking().is_ok_and(|tracking| tracking.order.count() == 0)
+}
+
+/// A stream is created: synchronizations that were answered at once hold for its work, too.
+pub fn before_another_stream() {
+    if UNSYNCHRONIZED.load(Relaxed) && process::device().is_ok_and(|device| device.description.backend == "cupy") {
+        within(work::finish_work);
+    }
 }
 
 /// The call under way waits for work as far as the program can tell, and has not waited.

@@ -1,25 +1,29 @@
 //! The function of a name that this library defines as well: the C library's, or another one's.
 
-use std::ffi::{c_void, CStr};
+use std::ffi::{c_char, c_void, CStr};
 
 /// What comes next behind this library; where it was not preloaded nothing does, and it is the C library's own. Null when there is none.
 pub fn function(name: &CStr) -> *mut c_void {
     function_of(&[c"libc.so.6"], name)
 }
 
-/// As `function`, for a function of one of these libraries: of the first that is loaded. Nothing is loaded for it.
+/// As `function`, for a function of one of these libraries: of the first loaded one that has it. Nothing is loaded for it.
 pub fn function_of(libraries: &[&CStr], name: &CStr) -> *mut c_void {
-    // SAFETY: names that end with NUL.
+    // SAFETY: the C library's function; names that end with NUL.
     unsafe {
-        let next = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
+        // Not this library's `dlsym`, which leads some names to other functions.
+        let find: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void = std::mem::transmute(dlsym());
+        let next = find(libc::RTLD_NEXT, name.as_ptr());
         if !next.is_null() {
             return next;
         }
         libraries
             .iter()
             .map(|library| libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD))
-            .find(|handle| !handle.is_null())
-            .map_or(std::ptr::null_mut(), |handle| libc::dlsym(handle, name.as_ptr()))
+            .filter(|handle| !handle.is_null())
+            .map(|handle| find(handle, name.as_ptr()))
+            .find(|found| !found.is_null())
+            .unwrap_or(std::ptr::null_mut())
     }
 }
 

@@ -199,6 +199,11 @@ pub fn destroy(handle: GraphExecHandle) -> Outcome {
     synchronized
 }
 
+/// How many there are.
+pub fn count() -> usize {
+    execs().len()
+}
+
 /// The device was reset: there are none.
 pub fn clear() {
     execs().clear();
@@ -235,6 +240,12 @@ impl Exec {
         self.works().filter_map(event).collect()
     }
 
+    /// The numbers of the events that a launch waits for.
+    pub fn waited(&self) -> Vec<u32> {
+        let number = |work: &Work| if let Work::EventWait(event) = work { Some(event.number) } else { None };
+        self.works().filter_map(number).collect()
+    }
+
     /// Whether a launch records the event or waits for it.
     pub fn mentions(&self, event: &Event) -> bool {
         let named = |work: &Work| matches!(work, Work::EventRecord(other) | Work::EventWait(other) if other.number == event.number);
@@ -249,10 +260,10 @@ impl Exec {
         })
     }
 
-    /// Changes the work of a node; what it is stays.
+    /// Changes the work of a node; what it is stays. Copies and memsets must have one dimension, before and after.
     pub fn replace(&mut self, node: GraphNodeHandle, work: Work) -> Outcome {
         let item = self.item(node)?;
-        if item.work.kind() != work.kind() {
+        if item.work.kind() != work.kind() || !item.work.is_linear() || !work.is_linear() {
             return Err(Error::INVALID_VALUE);
         }
         item.work = work.instead_of(&item.work);

@@ -95,6 +95,15 @@ impl Work {
         }
     }
 
+    /// Not a copy or memset of several rows.
+    pub fn is_linear(&self) -> bool {
+        match self {
+            Self::Copy(copy) => copy.extent.height * copy.extent.depth == 1,
+            Self::Memset(set) => set.height == 1,
+            _ => true,
+        }
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kernel(_) => "kernel",

@@ -94,6 +94,11 @@ impl State {
         id
     }
 
+    /// Graphs that belong to no other one, nor to an executable one.
+    pub fn count(&self) -> usize {
+        self.graphs.values().filter(|graph| !graph.owned).count()
+    }
+
     pub fn graph(&self, id: Id) -> Outcome<&Graph> {
         self.graphs.get(&id).ok_or(Error::INVALID_VALUE)
     }

@@ -137,6 +137,13 @@ impl Live {
         self.allocator.starts().filter(|start| self.owner(*start) == Some(context)).collect()
     }
 
+    /// Reservations, physical allocations, mappings, and allocations of contexts.
+    pub fn counts(&self) -> (usize, usize, usize, usize) {
+        let (reservations, physical, mappings) = self.virtual_memory.counts();
+        let owned = self.allocator.starts().filter(|start| self.owner(*start).is_some()).count();
+        (reservations, physical, mappings, owned)
+    }
+
     /// Ends device memory of either kind.
     pub fn free(&mut self, address: u64) -> Result<(), Refused> {
         self.owners.remove(&address);

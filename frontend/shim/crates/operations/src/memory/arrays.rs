@@ -11,6 +11,7 @@ use super::mipmaps::is_level;
 use super::shape::{Extent, Layout};
 use super::{allocate, free};
 use crate::stream;
+use crate::testing;
 use crate::types::{ArrayHandle, BoxExtent, ChannelFormatDesc, ConstArrayHandle, CopyKind, Pos, StreamHandle};
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
@@ -146,6 +147,7 @@ pub fn allocate_array(desc: &ChannelFormatDesc, extent: BoxExtent, flags: c_uint
 
 /// Ends an array.
 pub fn release_array(number: u32) -> Outcome {
+    testing::ends()?;
     let found = arrays().live.remove(&number).ok_or(Error::INVALID_VALUE)?;
     free(found.address as *mut c_void)
 }
@@ -158,6 +160,11 @@ fn is_cube(extent: BoxExtent, layered: bool) -> bool {
 /// The arrays whose memory starts at one of these addresses.
 pub fn arrays_at(starts: &BTreeSet<u64>) -> Vec<u32> {
     arrays().live.iter().filter(|(_, array)| starts.contains(&array.address)).map(|(number, _)| *number).collect()
+}
+
+/// How many there are.
+pub fn count_arrays() -> usize {
+    arrays().live.len()
 }
 
 /// The device was reset: there are none.

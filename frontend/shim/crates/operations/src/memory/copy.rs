@@ -15,6 +15,7 @@ use super::shape::{parts, pieces, Extent, Layout, Part};
 use crate::graph::{capture, Work};
 use crate::memory::addresses;
 use crate::stream::held;
+use crate::testing;
 use crate::types::CopyKind;
 use crate::{hostmem, managed, module};
 use client::Destination;
@@ -226,6 +227,9 @@ unsafe fn hold(stream: &Arc<Stream>, to: End, from: End, extent: Extent) -> bool
         (Start::Host(start), Some(span)) if !hostmem::holds(start as usize, span as usize) => Some((start, span)),
         _ => None,
     };
+    if pageable(&to).is_some() || pageable(&from).is_some() {
+        testing::copies_pageable();
+    }
     if pageable(&to).is_some() {
         return false;
     }

@@ -6,6 +6,7 @@ use crate::hostmem;
 use crate::managed::{self, Kind};
 use crate::memory::addresses;
 use crate::stream::held;
+use crate::testing;
 use session::call::{Error, Outcome};
 use session::work::tracking;
 use std::ffi::{c_uint, c_void};
@@ -38,6 +39,7 @@ pub unsafe fn host_alloc(pHost: *mut *mut c_void, size: usize, flags: c_uint) ->
 }
 
 pub unsafe fn free_host(ptr: *mut c_void) -> Outcome {
+    testing::ends()?;
     held::settle_all()?;
     let addresses = addresses()?;
     // Before its addresses may be another thread's.

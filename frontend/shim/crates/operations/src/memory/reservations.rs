@@ -28,7 +28,7 @@ pub struct Properties {
     pub exports: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Physical {
     size: u64,
     properties: Properties,
@@ -56,7 +56,7 @@ pub struct Ended {
 }
 
 /// See the module's comment.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct VirtualMemory {
     /// Start -> size, as the program asked for it.
     reservations: BTreeMap<u64, u64>,
@@ -84,6 +84,26 @@ impl VirtualMemory {
     /// Everything forgotten, the numbers that were used excepted.
     pub fn reset(&mut self) {
         *self = Self { last: self.last, ..Self::default() };
+    }
+
+    /// Start and size of every reservation.
+    pub fn reservations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.reservations.iter().map(|(start, size)| (*start, *size))
+    }
+
+    /// Number and size of every physical allocation.
+    pub fn physical(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.physical.iter().map(|(memory, physical)| (*memory, physical.size))
+    }
+
+    /// Start, size, memory and access of every mapping.
+    pub fn mappings(&self) -> impl Iterator<Item = (u64, u64, u32, Access)> + '_ {
+        self.mappings.iter().map(|(start, mapping)| (*start, mapping.size, mapping.memory, mapping.access))
+    }
+
+    /// Reservations, physical allocations, mappings.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.reservations.len(), self.physical.len(), self.mappings.len())
     }
 
     // Reservations -------------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@
 //! Source: CUDA driver API, "Virtual Memory Management"; protos/tape.md, "Physical memory".
 
 use super::graphs;
-use super::reservations::{Access, Broken, Ended, Properties};
+use super::reservations::{Access, Broken, Ended, Properties, VirtualMemory};
 use crate::allocator::{Refused, GRANULE};
 use crate::memory::addresses::{addresses, Live};
+use crate::testing;
 use session::call::{Error, Outcome};
 use session::process;
 use session::work::{self};
@@ -122,12 +123,30 @@ pub fn map(address: u64, size: u64, memory: u32) -> Outcome {
 
 /// Ends the mappings of which the range is made.
 pub fn unmap(address: u64, size: u64) -> Outcome {
+    testing::ends()?;
     let mut live = live()?;
     for start in live.virtual_memory.within(address, size)? {
         let ended = live.virtual_memory.unmap(start);
         work::append(|w| operation::physical_unmap(w, start))?;
         end(&mut live, ended)?;
     }
+    Ok(())
+}
+
+/// A reset has ended this on the host, and it is to stay (`testing`): it is made again, the contents of the memory excepted.
+pub fn make_again(live: &mut Live, staying: VirtualMemory) -> Outcome {
+    for (start, size) in staying.reservations() {
+        live.allocator.take_range(size, GRANULE, start)?;
+    }
+    for (memory, size) in staying.physical() {
+        live.allocator.charge(size)?;
+        work::append(|w| operation::physical_create(w, memory, size))?;
+    }
+    for (start, size, memory, access) in staying.mappings() {
+        work::append(|w| operation::physical_map(w, start, 0, size, memory))?;
+        work::append(|w| operation::physical_access(w, start, access as u32))?;
+    }
+    live.virtual_memory = staying;
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::module::mapped::{self, Map};
 use crate::module::table;
+use crate::testing;
 use image::{container_length, Wrapper, CONTAINER_HEADER, WRAPPER_SIZE};
 use session::call::{Error, Outcome};
 use session::log;
@@ -100,11 +101,17 @@ pub fn check_linked(bytes: &[u8]) -> Result<Module, Refused> {
     Ok(linked)
 }
 
+/// How many modules the program has loaded into contexts and not unloaded.
+pub fn count() -> usize {
+    table::with(|table| table.modules()).iter().filter(|module| module.context.is_some()).count()
+}
+
 /// Ends a module or library.
 ///
 /// # Errors
 /// cudaErrorInvalidResourceHandle when there is none, cudaErrorNotPermitted when it was loaded in another way.
 pub fn unload(kind: Kind, handle: usize) -> Outcome {
+    testing::ends()?;
     let removed = table::with(|table| {
         let module = table.module(handle).ok_or(Error::INVALID_RESOURCE_HANDLE)?;
         if module.kind != kind {

@@ -9,16 +9,20 @@
 //! Words are looked at when something asks: whatever waits for held work (`settle`), asks about it or synchronizes anything, and a write by
 //! `cuStreamWriteValue`. A program that looks at memory alone, without a call, sees no progress.
 //!
+//! With the test option `late` (`testing`) all work of streams is held, whatever is before it, and done when something waits for it: then only what
+//! CUDA puts in front of that is done with it (`needed`). A full list is done as a whole, as a driver's queues are finite.
+//!
 //! Locking: `QUEUE` for moments; `ADVANCING` while entries are done, so that one thread does them; a host function may take what time it likes.
 //! Source: CUDA driver API, "Stream Memory Operations"; CUDA runtime API, "Stream synchronization behavior".
 
 use crate::event::Event;
 use crate::graph::{Exec, Position, Work};
+use crate::testing;
 use session::call::{Error, Outcome};
 use session::work::order::{Kind, Stream};
 use session::{contexts, log};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,10 +48,37 @@ struct Entry {
     context: u32,
     /// Events that it records.
     records: Vec<Arc<Event>>,
+    /// The numbers of events that it waits for.
+    waits: Vec<u32>,
     task: Task,
 }
 
+/// What is waited for.
+#[derive(Clone, Copy)]
+enum Goal<'a> {
+    /// That the stream can be given work which is not held.
+    Stream(&'a Stream),
+    /// The work that the stream was given.
+    WorkOf(&'a Stream),
+    Event(&'a Event),
+    Context(u32),
+}
+
+impl Goal<'_> {
+    fn is(self, entry: &Entry) -> bool {
+        match self {
+            Self::WorkOf(stream) if testing::late() => entry.stream.number == stream.number,
+            Self::Stream(stream) | Self::WorkOf(stream) => ordered(&entry.stream, stream),
+            Self::Event(event) => entry.records.iter().any(|other| other.number == event.number),
+            Self::Context(context) => entry.context == context,
+        }
+    }
+}
+
+/// Not 0 where streams run late, even without work.
 static HELD: AtomicUsize = AtomicUsize::new(0);
+/// Late streams hold at most so much work.
+const LATE_AT_MOST: usize = 1024;
 static QUEUE: Mutex<VecDeque<Entry>> = Mutex::new(VecDeque::new());
 static ADVANCING: Mutex<()> = Mutex::new(());
 
@@ -70,7 +101,26 @@ fn doing() -> Option<usize> {
     DOING.get()
 }
 
-/// Whether any work is held.
+/// From now on streams run late.
+pub fn run_late() {
+    HELD.fetch_add(1, Relaxed);
+}
+
+fn note(queue: &VecDeque<Entry>) {
+    HELD.store(queue.len() + usize::from(testing::late()), Relaxed);
+}
+
+/// How much is held.
+pub fn count() -> usize {
+    queue().len()
+}
+
+/// Whether work is held, and this is no part of it.
+pub fn holds_work() -> bool {
+    any() && doing().is_none() && count() != 0
+}
+
+/// Whether any work is, or has to be, held.
 #[inline(always)]
 pub fn any() -> bool {
     HELD.load(Relaxed) != 0
@@ -90,7 +140,16 @@ pub fn blocks(stream: &Stream) -> bool {
 
 #[cold]
 fn blocks_now(stream: &Stream) -> bool {
-    doing().is_none() && queue().iter().any(|entry| ordered(&entry.stream, stream))
+    doing().is_none() && (testing::late() || holds(Goal::Stream(stream)))
+}
+
+fn holds(goal: Goal<'_>) -> bool {
+    queue().iter().any(|entry| goal.is(entry))
+}
+
+/// Whether work is held that ends before the stream does.
+pub fn is_busy(stream: &Stream) -> bool {
+    any() && doing().is_none() && holds(Goal::WorkOf(stream))
 }
 
 /// Whether a record of the event, made before what this thread does, is held.
@@ -109,20 +168,26 @@ pub fn add(stream: &Arc<Stream>, work: Work) {
 
 /// The launch of a graph, whose parts up to the position are done.
 pub fn add_launch(stream: &Arc<Stream>, exec: Exec, position: Position) {
-    let records = exec.recorded();
-    push(stream, records, Task::Launch(Box::new(exec), position));
+    let (records, waits) = (exec.recorded(), exec.waited());
+    push(stream, records, waits, Task::Launch(Box::new(exec), position));
 }
 
 /// Whatever else is done in the order of the stream.
 pub fn add_call(stream: &Arc<Stream>, call: impl FnOnce() -> Outcome + 'static) {
-    push(stream, Vec::new(), Task::Call(Call(Box::new(call))));
+    push(stream, Vec::new(), Vec::new(), Task::Call(Call(Box::new(call))));
 }
 
-fn push(stream: &Arc<Stream>, records: Vec<Arc<Event>>, task: Task) {
-    let entry = Entry { stream: stream.clone(), context: contexts::acting(), records, task };
+fn push(stream: &Arc<Stream>, records: Vec<Arc<Event>>, waits: Vec<u32>, task: Task) {
+    let entry = Entry { stream: stream.clone(), context: contexts::acting(), records, waits, task };
     let mut queue = queue();
     queue.push_back(entry);
-    HELD.store(queue.len(), Relaxed);
+    note(&queue);
+    let full = testing::late() && queue.len() >= LATE_AT_MOST;
+    drop(queue);
+    if full {
+        // What fails is told by what waits for it.
+        let _ = advance_to(None);
+    }
 }
 
 /// Ends an event when its held records are done; false where there are none.
@@ -148,19 +213,55 @@ fn take(queue: &mut VecDeque<Entry>, at: usize) -> Option<(Arc<Stream>, u32, Tas
 
 /// Does what is held back no longer. What fails fails behind its call: the first error is the result.
 pub fn advance() -> Outcome {
-    if !any() || doing().is_some() {
+    if !any() || testing::late() {
+        return Ok(());
+    }
+    advance_to(None)
+}
+
+/// What has to be done for the goal: everything, unless streams run late. One entry for each of the queue's.
+fn needed(queue: &VecDeque<Entry>, goal: Option<Goal<'_>>) -> Vec<bool> {
+    let Some(goal) = goal.filter(|_| testing::late()) else { return vec![true; queue.len()] };
+    let (mut streams, mut events) = (HashSet::new(), HashSet::<u32>::new());
+    let (mut legacy, mut blocking) = (false, false);
+    let mut wanted = vec![false; queue.len()];
+    for (entry, wanted) in queue.iter().zip(&mut wanted).rev() {
+        *wanted = goal.is(entry)
+            || streams.contains(&entry.stream.number)
+            || entry.records.iter().any(|event| events.contains(&event.number))
+            || legacy && entry.stream.kind == Kind::Legacy
+            || blocking && entry.stream.kind == Kind::Blocking;
+        if *wanted {
+            streams.insert(entry.stream.number);
+            events.extend(&entry.waits);
+            legacy |= entry.stream.kind == Kind::Blocking;
+            blocking |= entry.stream.kind == Kind::Legacy;
+        }
+    }
+    wanted
+}
+
+/// Does what the goal needs of what is held back no longer.
+fn advance_to(goal: Option<Goal<'_>>) -> Outcome {
+    if doing().is_some() {
         return Ok(());
     }
     let _advancing = ADVANCING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut first_error = Ok(());
     let mut at = 0;
-    loop {
+    let wanted = needed(&queue(), goal);
+    // What is added meanwhile is behind these.
+    for wanted in wanted {
         let taken = {
             let mut queue = queue();
             if at >= queue.len() {
                 break;
             }
-            take(&mut queue, at)
+            if wanted {
+                take(&mut queue, at)
+            } else {
+                None
+            }
         };
         let Some((stream, context, task)) = taken else {
             at += 1;
@@ -176,7 +277,7 @@ pub fn advance() -> Outcome {
             }
             None => drop(queue.remove(at)),
         }
-        HELD.store(queue.len(), Relaxed);
+        note(&queue);
     }
     first_error
 }
@@ -199,12 +300,18 @@ fn perform(stream: &Arc<Stream>, context: u32, task: Task, at: usize) -> (Option
     result
 }
 
-/// Waits until `held` says no.
-fn wait_until_free(held: impl Fn() -> bool) -> Outcome {
+/// Waits until nothing that the goal needs is held.
+fn wait_for(goal: Goal<'_>) -> Outcome {
+    if !any() || doing().is_some() {
+        return Ok(());
+    }
     let (start, mut pause, mut told) = (Instant::now(), FIRST_PAUSE, false);
     loop {
-        advance()?;
-        if !held() {
+        advance_to(Some(goal))?;
+        if testing::late() && holds(goal) {
+            advance_to(None)?; // it waits for a word, which other work may set
+        }
+        if !holds(goal) {
             return Ok(());
         }
         if !told && start.elapsed() > LONG {
@@ -230,29 +337,54 @@ fn tell_words() {
     }
 }
 
-/// Waits until no held work is in the way of the stream's.
+/// Waits until no held work is in the way of what the stream is given now.
 pub fn settle(stream: &Stream) -> Outcome {
-    if any() && doing().is_none() {
-        return wait_until_free(|| blocks(stream));
-    }
-    Ok(())
+    wait_for(Goal::Stream(stream))
+}
+
+/// Waits until none of the work is held that the stream was given.
+pub fn settle_work(stream: &Stream) -> Outcome {
+    wait_for(Goal::WorkOf(stream))
 }
 
 /// Waits until none of the current context is held.
 pub fn settle_all() -> Outcome {
-    if any() && doing().is_none() {
-        let context = contexts::acting();
-        return wait_until_free(|| queue().iter().any(|entry| entry.context == context));
-    }
-    Ok(())
+    wait_for(Goal::Context(contexts::acting()))
 }
 
 /// Waits until no record of the event is held.
 pub fn settle_event(event: &Event) -> Outcome {
-    if any() && doing().is_none() {
-        return wait_until_free(|| holds_record(event));
+    wait_for(Goal::Event(event))
+}
+
+/// The program asks whether the stream's work is done: cudaErrorNotReady while some is held.
+pub fn ask(stream: &Stream) -> Outcome {
+    answer(Goal::WorkOf(stream), stream.number)
+}
+
+/// As `ask`, for the event's record.
+pub fn ask_event(event: &Event) -> Outcome {
+    answer(Goal::Event(event), event.number)
+}
+
+/// Late work makes progress from one question to the next: the second one finds it done.
+fn answer(goal: Goal<'_>, number: u32) -> Outcome {
+    static ASKED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+    advance()?;
+    if !any() || !holds(goal) {
+        return Ok(());
     }
-    Ok(())
+    if testing::late() && !testing::is_patient() {
+        let mut asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(place) = asked.iter().position(|other| *other == number) else {
+            asked.push(number);
+            return Err(Error::NOT_READY);
+        };
+        asked.swap_remove(place);
+        drop(asked);
+        return wait_for(goal);
+    }
+    Err(Error::NOT_READY)
 }
 
 /// A context ends, or all do: what it holds will not be done.
@@ -263,5 +395,5 @@ pub fn forget(context: Option<u32>) {
     let _advancing = ADVANCING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut queue = queue();
     queue.retain(|entry| context.is_some_and(|context| entry.context != context));
-    HELD.store(queue.len(), Relaxed);
+    note(&queue);
 }

@@ -168,6 +168,11 @@ impl Order {
         Some(stream)
     }
 
+    /// How many streams were created and not destroyed.
+    pub fn count(&self) -> usize {
+        self.created.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// The created streams of a context.
     pub fn of_context(&self, context: u32) -> Vec<u32> {
         let created = self.created.read().unwrap_or_else(PoisonError::into_inner);

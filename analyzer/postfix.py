@@ -1,7 +1,7 @@
 """The manifest's code: postfix operations on 64-bit numbers, evaluated when the program stands at a call instruction.
 
-Owns the encoding of single operations (`instruction`), the check that a piece of code keeps the contract's bounds, and the
-evaluation as the shim does it. Which values are computed, formulas.py says.
+Owns the encoding of single operations (`instruction`), the check that a piece of code keeps the contract's bounds, and
+the evaluation as the shim does it. Proofs (permissions/reachability) and predictions (manifest/formulas.py) write it.
 
 Source: protos/manifest.md, "Code".
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from farlane.analyzer.limits import AnalysisError
+from farlane.analyzer.machine.arithmetic import MASK, number, signed
 
 MAXIMUM_OPERATIONS = 96  # the END included
 MAXIMUM_DEPTH = 16
@@ -29,7 +30,6 @@ BINARY = {
 }  # fmt: skip
 _NAMES = {code: name for name, code in BINARY.items()}
 _OPERANDS = {END: "", CONSTANT: "<q", REGISTER: "<B", FRAME: "<IB", GLOBAL: "<QB", ZX: "<B", SX: "<B"}
-_MASK = 2**64 - 1
 
 
 class CodeError(AnalysisError):
@@ -118,7 +118,7 @@ def evaluate(
     for code, operands in parse(data, start)[0]:
         value: int | None
         if code == CONSTANT:
-            value = operands[0] & _MASK
+            value = operands[0] & MASK
         elif code == REGISTER:
             value = registers.get(REGISTERS[operands[0]])
         elif code == FRAME:
@@ -127,13 +127,13 @@ def evaluate(
         elif code == GLOBAL:
             value = _number(read_global(*operands), operands[1])
         elif code in (ZX, SX):
-            value = _extended(stack.pop(), operands[0], code == SX)
+            value = number(stack.pop(), operands[0], code == SX)
         else:
             second, first = stack.pop(), stack.pop()
-            value = _binary(_NAMES[code], first, second)
+            value = binary(_NAMES[code], first, second)
         if value is None:
             return None
-        stack.append(value & _MASK)
+        stack.append(value & MASK)
     return stack[0]
 
 
@@ -141,14 +141,10 @@ def _number(data: bytes | None, size: int) -> int | None:
     return int.from_bytes(data, "little") if data is not None and len(data) == size else None
 
 
-def _extended(value: int, size: int, signed: bool) -> int:
-    low = value & ((1 << 8 * size) - 1)
-    return low - (1 << 8 * size) if signed and low >> (8 * size - 1) else low
-
-
-def _binary(name: str, first: int, second: int) -> int | None:
+def binary(name: str, first: int, second: int) -> int | None:
+    """One operation on two 64-bit numbers, not yet cut to 64 bits; None: a division by zero."""
     shift = second & 63
-    signed_first, signed_second = _extended(first, 8, True), _extended(second, 8, True)
+    signed_first, signed_second = signed(first), signed(second)
     match name:
         case "add":
             return first + second

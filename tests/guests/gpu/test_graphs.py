@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from driver_options import ask
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.device.gpu.repeats import GRAPH_ITERATIONS, GRAPHS, Choice, choice_of
+from farlane.backend.device.gpu.repeats import GRAPH_ITERATIONS, GRAPHS, Choice
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Texels
 from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
 
@@ -135,12 +136,18 @@ def test_the_faster_way_is_kept(new_bench: Callable[..., Any], monkeypatch: pyte
         assert driver.counts["launch_graph"] == launched
 
 
-@pytest.mark.parametrize("call", ["create_graph", "add_kernel", "instantiate", "change_kernel", "launch_graph"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams",
+        "cuGraphLaunch",
+    ],
+)  # fmt: skip
 def test_a_driver_that_refuses_a_graph(new_bench: Callable[..., Any], call: str) -> None:
     """Nothing is lost or done twice: the rest goes step by step."""
     bench = forced(new_bench(), Choice.ON)
     body = Body((launch(bench, bench.mix(), bench.base, 0, Hole(8, 4, 0)),))
-    bench.driver.fail(call, 0 if call == "launch_graph" else 801, 801)
+    ask(f"fail {call} {0 if call == 'cuGraphLaunch' else 801} 801")
     values = list(range(COUNT))
     assert repeat(bench, body, [values], COUNT) == Stop(COUNT)
     assert repeat(bench, body, [values], COUNT) == Stop(COUNT)
@@ -189,18 +196,10 @@ def test_graphs_are_bounded_and_end_with_the_session(new_bench: Callable[..., An
     bodies = [Body((launch(bench, function, bench.base + 4 * number, 1),)) for number in range(GRAPHS + 3)]
     for body in bodies:
         repeat(bench, body, [], GRAPH_ITERATIONS)
-    assert bench.driver.left()["executables"] == GRAPHS
+    assert bench.left()["executables"] == GRAPHS
     repeat(bench, bodies[0], [], GRAPH_ITERATIONS)  # made again
     bench.context.reset()
-    assert "executables" not in bench.driver.left()
-
-
-def test_what_the_environment_may_say() -> None:
-    assert [choice_of(text) for text in (None, "", "AUTO", "on", "off")] == [
-        Choice.AUTO, Choice.AUTO, Choice.AUTO, Choice.ON, Choice.OFF,
-    ]  # fmt: skip
-    with pytest.raises(ValueError, match="FARLANE_GPU_GRAPHS=yes"):
-        choice_of("yes")
+    assert "executables" not in bench.left()
 
 
 def test_graphs_of_a_driver_that_tells_no_layout(new_bench: Callable[..., Any]) -> None:

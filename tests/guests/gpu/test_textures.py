@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-import struct
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from farlane.backend.device import objects
+from driver_options import ask
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.gpu import prototypes as p
-from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, boxes
-from farlane.backend.device.gpu.interface import ArrayFormat, ArraySpec, BoxEnd, TexelSource, TextureSpec
+from farlane.backend.device.gpu.interface import ArrayFormat, ArraySpec, TexelSource, TextureSpec
 from farlane.backend.device.gpu.staging import PIECE
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Sampling, Texels
 
@@ -131,7 +129,7 @@ def test_copies_are_what_they_would_be_in_memory(new_bench: Callable[..., Any], 
         context.destroy_object(value, surface=is_surface)
     for array in arrays:
         context.free(array.address)
-    assert not {"arrays", "textures", "surfaces"} & set(bench.driver.left())
+    assert not {"arrays", "textures", "surfaces"} & set(bench.left())
 
 
 def test_an_array_takes_the_place_of_its_memory(bench: Any) -> None:
@@ -147,12 +145,12 @@ def test_an_array_takes_the_place_of_its_memory(bench: Any) -> None:
     surface(bench, of)
     assert counts["create_array"] == 1
     context.rest()
-    assert "memory" not in bench.driver.left()  # the array's, which the driver has elsewhere
+    assert "memory" not in bench.left()  # the array's, which the driver has elsewhere
     context.free(of.address)
     context.allocate(of.address, of.span)
     bench.write(of.address, b"memory again")
     assert bench.read(of.address, 12) == b"memory again"
-    assert "arrays" not in bench.driver.left()
+    assert "arrays" not in bench.left()
 
 
 def test_large_copies_go_in_pieces(bench: Any) -> None:
@@ -166,16 +164,6 @@ def test_large_copies_go_in_pieces(bench: Any) -> None:
     sizes = [arguments[0].width * arguments[0].height for name, arguments in bench.driver.calls if name == "copy_box"]
     assert max(sizes[1:]) == PIECE
     assert len(sizes) == 1 + 8
-
-
-def test_places_in_an_array() -> None:
-    """A row that leaves the array's is refused: what is behind it is nobody's."""
-    array = Array(5, texels(0x1000))
-    side = InArray(array, Rows(0x1000 + PITCH + 8, PITCH, 16, 2))
-    (box,) = boxes(side, InMemory(Rows(64, 16, 16, 2)))
-    assert (box.destination, box.source) == (BoxEnd(array=5, x=8, y=1), BoxEnd(address=64, pitch=16))
-    with pytest.raises(CudaError, match="leaves an array's rows"):
-        list(boxes(InArray(array, Rows(0x1000 + 80, PITCH, 4, 1)), InMemory(Rows(64, 4, 4, 1))))
 
 
 def test_objects_of_memory(bench: Any) -> None:
@@ -224,7 +212,8 @@ def test_what_is_refused(bench: Any) -> None:
     assert refusal(bench, memory) == 1  # no memory any more
     with pytest.raises(CudaError):
         context.set(Rows(of.address, 4, 4, 1), 0, 1, bench.stream)
-    assert made in bench.driver._textures
+    assert made
+    assert bench.left()["textures"] == 1
 
 
 def test_no_room_for_an_array(bench: Any) -> None:
@@ -232,11 +221,11 @@ def test_no_room_for_an_array(bench: Any) -> None:
     of = texels(bench.base)
     bench.context.allocate(of.address, of.span)
     bench.write(of.address, b"kept")
-    bench.driver.fail("create_array", 2)
+    ask("fail cuArray3DCreate 2")
     assert refusal(bench, of) == 2
-    bench.driver.fail("copy_box", 999)
+    ask("fail cuMemcpy3DAsync 999")
     assert refusal(bench, of) == 999
-    assert "arrays" not in bench.driver.left()
+    assert "arrays" not in bench.left()
     assert bench.read(of.address, 4) == b"kept"
 
 
@@ -247,55 +236,9 @@ def test_a_reset_ends_them(bench: Any) -> None:
         surface(bench, of)
         texture(bench, of)
         bench.context.reset()
-        assert not {"arrays", "textures", "surfaces"} & set(bench.driver.left())
+        assert not {"arrays", "textures", "surfaces"} & set(bench.left())
     with pytest.raises(CudaError):
         bench.context.destroy_object(1, surface=True)
-
-
-def packed(**changes: Any) -> bytes:
-    """A description as the guest writes it: an array of 7 x 5 floats."""
-    fields: dict[str, Any] = {
-        "address": 1 << 45, "width": 7, "height": 5, "depth": 1, "pitch": 512, "slice": 2560, "channel": 4, "channels": 1, "kind": 2,
-        "linear": 1, "x": 0, "y": 1, "z": 2, "normalized": 1, "values": 0, "magic": objects.MAGIC, "resource": 0,
-        "asked_x": 7, "asked_y": 5, "asked_z": 0, "flags": 2, "texture": 1, "srgb": 0, "r": 0.5, "g": 0.0, "b": 0.0, "a": 1.0,
-        "anisotropy": 0,
-    }  # fmt: skip
-    return struct.pack("<Q3I4xQQ17I4fI", *(fields | changes).values())
-
-
-def test_descriptions_are_read() -> None:
-    read = objects.read(packed())
-    assert read.texels == texels(1 << 45, (7, 5, 0))
-    assert read.sampling == Sampling(True, (0, 1, 2), True, False, False, (0.5, 0.0, 0.0, 1.0), 0)
-    assert objects.read(packed(texture=0)).sampling is None
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"magic": 0}, {"width": 0}, {"channel": 3}, {"channels": 3}, {"kind": 3}, {"channel": 1}, {"resource": 1}, {"x": 4}, {"linear": 2},
-        {"flags": 16}, {"texture": 2}, {"pitch": 24}, {"slice": 2048}, {"asked_x": 8}, {"asked_z": 2},
-        {"resource": 2}, {"resource": 3, "pitch": 4}, {"resource": 3, "depth": 2},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_descriptions_that_break_the_rules(wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"breaks the rules|contradicts itself"):
-        objects.read(packed(**wrong))
-
-
-def test_no_description_is_a_bug_of_ours() -> None:
-    """Random bytes are refused or read, nothing else; and what is read can be asked of a context."""
-    rng = random.Random(3)
-    good = bytearray(packed())
-    for _ in range(3000):
-        data = bytearray(good)
-        for _ in range(rng.randint(1, 4)):
-            data[rng.randrange(128)] = rng.choice((0, 1, 2, 4, 255, rng.randrange(256)))
-        try:
-            objects.read(bytes(data))
-        except ValueError:
-            continue
 
 
 def test_array_specs(bench: Any) -> None:
@@ -305,3 +248,13 @@ def test_array_specs(bench: Any) -> None:
     texture(bench, of)
     (asked,) = [arguments[0] for name, arguments in bench.driver.calls if name == "create_array"]
     assert asked == ArraySpec(8, 0, 4, ArrayFormat.SIGNED_INT16, 1, p.CUDA_ARRAY3D_LAYERED)
+
+
+def test_an_array_ends_behind_what_uses_it(bench: Any) -> None:
+    of = texels(bench.base)
+    bench.context.allocate(of.address, of.span)
+    surface(bench, of)
+    bench.write(of.address, b"on its way  ")
+    assert int(ask("held")) > 0
+    bench.context.free(of.address)
+    assert not {"arrays", "early"} & set(bench.left())
