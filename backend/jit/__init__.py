@@ -29,8 +29,9 @@ from farlane.backend.jit.ptx.linker import link
 from farlane.backend.jit.ptx.module import parse_module
 from farlane.backend.jit.ptx.parser import body_of
 from farlane.backend.jit.runtime.arenas import Worker
+from farlane.backend.jit.runtime.cooperative import WORKSPACE_BYTES, Cooperative
+from farlane.backend.jit.runtime.reserve import PATIENCE, Reserve
 from farlane.backend.jit.runtime.services import Call, ServiceFault, ServiceKind
-from farlane.backend.jit.runtime.spares import PATIENCE, Spares
 from farlane.backend.jit.runtime.structures import (
     GENERIC_WINDOWS,
     GENERIC_WINDOWS_END,
@@ -44,7 +45,6 @@ from farlane.backend.jit.runtime.structures import (
     Launch,
     WorkerState,
 )
-from farlane.backend.jit.runtime.together import WORKSPACE_BYTES, Together
 
 __all__ = [
     "GENERIC_WINDOWS",
@@ -58,6 +58,7 @@ __all__ = [
     "WORKSPACE_BYTES",
     "Call",
     "CompiledKernel",
+    "Cooperative",
     "Entry",
     "Fault",
     "FaultKind",
@@ -68,10 +69,9 @@ __all__ = [
     "Parameter",
     "PtxError",
     "Relocation",
+    "Reserve",
     "ServiceFault",
     "ServiceKind",
-    "Spares",
-    "Together",
     "UnsupportedError",
     "Variable",
     "Worker",

@@ -50,9 +50,9 @@ class KernelInfo:
     launches: bool = (
         False  # it asks the device runtime for grids, streams or events: the device looks after them when it has ended
     )
-    solo: bool = False  # each thread has a fiber of its own (solo.py)
+    lane_fibers: bool = False  # each thread has a fiber of its own (lane_fibers.py)
     tiled: bool = False  # its threads keep tiles of sums in registers (register_tiles.py)
-    abreast: int = (
+    interleaved: int = (
         0  # how many blocks a worker runs side by side, where a grid has many (interleaving.py); 0: one at a time
     )
     cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from

@@ -1,6 +1,6 @@
 """The process that compiles kernels in full for tiers.py: requests on standard input, objects on standard output.
 
-A request is {sources, name, block, options} and the module's text; the answer {abreast} and the code, or what went wrong and nothing. It runs with low priority, and the system
+A request is {sources, name, block, options} and the module's text; the answer {interleaved} and the code, or what went wrong and nothing. It runs with low priority, and the system
 kills it with its parent, so that a long compilation never outlives the program it was for.
 """
 
@@ -47,7 +47,7 @@ def compiled(head: bytes, text: bytes) -> tuple[bytes, bytes]:
 
 
 def _facts(info: KernelInfo) -> bytes:
-    return json.dumps({"abreast": info.abreast}).encode()
+    return json.dumps({"interleaved": info.interleaved}).encode()
 
 
 def main() -> None:

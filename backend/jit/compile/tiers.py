@@ -122,7 +122,7 @@ class Compiler:
         facts, image = answer
         if not image:
             raise RuntimeError(facts.decode())
-        return image, int(json.loads(facts)["abreast"])
+        return image, int(json.loads(facts)["interleaved"])
 
     def _end(self) -> None:
         if self._process is not None:

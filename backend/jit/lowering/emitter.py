@@ -71,7 +71,7 @@ class Emitter:
         self.line = 0
         self.dual = False
         self.parks = False  # whether lanes that reach a barrier wait while the warp's other lanes run on
-        self.abreast: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
+        self.interleaved: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
         self.streams: Streams | None = None  # stores that may go past the caches
         self.team: Team | None = None  # set where what is emitted is a team's code
         self.instance: int | Val = 0  # which of its warps

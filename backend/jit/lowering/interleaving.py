@@ -3,7 +3,7 @@
 Threads that stride over an array by the size of the grid leave a block with a short piece of every long row: 1 KiB of each 512 KiB, where 256 threads read floats. One
 block after the other, that is how memory is read, and it is slow: the processor's own prefetching runs past every piece, and what it brings has gone when the
 next block wants it. The pieces of neighbouring blocks lie side by side. So when a block has read a few pieces it hands its turn to the next one, which
-reads what lies beside them (abreast.ll).
+reads what lies beside them (interleaving.ll).
 
 Owns which loops do so, and after how many iterations. Only loops of a team that is a whole block, with nothing to wait for in them: no atomics, no barriers, no
 waiting (teams.py), so which block goes on first shows in programs with races alone. Whether a step is wide is told when it runs.
@@ -17,7 +17,7 @@ from farlane.backend.jit.analysis import teams
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.model import LANES
-from farlane.backend.jit.runtime.structures import ABREAST
+from farlane.backend.jit.runtime.structures import INTERLEAVED
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.affine import Affine
@@ -51,21 +51,21 @@ def ahead(e: Emitter, form: Affine, step: Val, size: int, reads: int) -> tuple[V
     ring = b.load("i64", False, support.worker_field(e, b, "ring"))
     there = b.icmp("ne", ring, integer(0, "i64"))
     wanted = b.bin("and", b.bin("and", wide, beside), b.bin("and", large, there))
-    b.store(wanted, e.slot(f"%abreast{header}", "i1", False))
-    e.abreast[header] = max(1, PIECES // max(reads, 1))
-    e.kernel.abreast = ABREAST
+    b.store(wanted, e.slot(f"%interleaved{header}", "i1", False))
+    e.interleaved[header] = max(1, PIECES // max(reads, 1))
+    e.kernel.interleaved = INTERLEAVED
     return wanted, integer(piece, "i64")
 
 
 def hand_on(e: Emitter, header: int) -> None:
     """At the end of an iteration of the loop."""
-    every = e.abreast.get(header)
+    every = e.interleaved.get(header)
     if every is None:
         return
     b = e.body
-    wanted = b.load("i1", False, e.slot(f"%abreast{header}", "i1", False))
+    wanted = b.load("i1", False, e.slot(f"%interleaved{header}", "i1", False))
     if every > 1:
-        count = e.slot(f"%abreast{header}.count", "i32", False)
+        count = e.slot(f"%interleaved{header}.count", "i32", False)
         now = b.bin("add", b.load("i32", False, count), integer(1, "i32"))
         b.store(now, count)
         turn = b.icmp("eq", b.bin("and", now, integer(every - 1, "i32")), integer(0, "i32"))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from farlane.backend.jit.analysis import divergence, indices, register_tiles, spins, strides, teams
 from farlane.backend.jit.lowering import checks
-from farlane.backend.jit.lowering.emitters import solo, team_codegen
+from farlane.backend.jit.lowering.emitters import lane_fibers, team_codegen
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.lowering.reachable import Reachable
@@ -65,13 +65,13 @@ class KernelContext(Reachable):
         )
         self.clusters = any(clusters.names_peers(item) for body in self.bodies.values() for item in body.instructions)
         self.fibers |= self.clusters
-        self.solo = solo.needed(module, name, self.bodies, self.calls, self._waits, self._parts)
-        self.fibers |= self.solo
+        self.lane_fibers = lane_fibers.needed(module, name, self.bodies, self.calls, self._waits, self._parts)
+        self.fibers |= self.lane_fibers
         self.stack_estimate = 64 << 10
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
         self.waits = False
-        self.team_warps = self.team_site = self.abreast = 0
+        self.team_warps = self.team_site = self.interleaved = 0
         self.streams = False  # whether stores may go past the caches
 
     def _waits(self, name: str) -> bool:
@@ -128,7 +128,7 @@ class KernelContext(Reachable):
         return self.prefetches
 
     def place(self) -> int:
-        """A number for where lanes may be together, or have come by (solo.ll)."""
+        """A number for where lanes may be together, or have come by (lane_fibers.ll)."""
         self.places += 1
         return self.places
 
@@ -165,12 +165,12 @@ class KernelContext(Reachable):
         for name, body in self.bodies.items():
             entry = name == self.name
             graph, values, waiting = self.prepared.pop(name)
-            self.waits |= bool(waiting) or self.solo
-            if self.solo:
+            self.waits |= bool(waiting) or self.lane_fibers
+            if self.lane_fibers:
                 waiting = set(graph.loops)
             parting = divergence.analyse(graph, values, self.block, entry, set(self.parameter_offsets))
-            strict = self.solo or (not parting.conservative and not entry and inlining.has_barrier(body))
-            if not self.solo and waiting & parting.loops:
+            strict = self.lane_fibers or (not parting.conservative and not entry and inlining.has_barrier(body))
+            if not self.lane_fibers and waiting & parting.loops:
                 # Lanes may wait for lanes of their own warp: those that are through stop before what the others take part in.
                 graph, values, waiting = self._prepare(body, spins.behind(graph, waiting))
                 strict = True
@@ -200,7 +200,7 @@ class KernelContext(Reachable):
         try:
             text = team.emit()
         except team_codegen.Unfit:
-            self.sites, self.abreast, self.streams = sites, 0, False
+            self.sites, self.interleaved, self.streams = sites, 0, False
             return []
         alone.left_by, self.team_warps = team, team.warps
         for declaration in (*team.body.intrinsics.values(), *team.prologue.intrinsics.values()):
@@ -235,8 +235,8 @@ class KernelContext(Reachable):
         warps = (self.threads + LANES - 1) // LANES
         constants = [
             f"@farlane_threads = internal constant i32 {self.threads}",
-            f"@farlane_warps = internal constant i32 {self.threads if self.solo else warps}",
-            f"@farlane_solo = internal constant i1 {'true' if self.solo else 'false'}",
+            f"@farlane_warps = internal constant i32 {self.threads if self.lane_fibers else warps}",
+            f"@farlane_lane_fibers = internal constant i1 {'true' if self.lane_fibers else 'false'}",
             f"@farlane_barriers = internal constant i32 {self._barrier_count()}",
             f"@farlane_clusters_used = internal constant i1 {'true' if self.clusters else 'false'}",
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
@@ -246,7 +246,7 @@ class KernelContext(Reachable):
             f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
             f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & MEMORY else 'false'}",
-            f"@farlane_abreast_blocks = internal constant i32 {self.abreast}",
+            f"@farlane_interleaved_blocks = internal constant i32 {self.interleaved}",
             f"@farlane_streams = internal constant i1 {'true' if self.streams else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
@@ -274,9 +274,9 @@ class KernelContext(Reachable):
             clusters=self.clusters,
             waits=self.waits,
             launches=self.launches,
-            solo=self.solo,
+            lane_fibers=self.lane_fibers,
             tiled=self.tiled,
-            abreast=self.abreast,
+            interleaved=self.interleaved,
             granule=1 << self.granule_log if self.options.checks & RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )

@@ -14,12 +14,12 @@ from farlane.backend import mappings
 from farlane.backend.jit.options import KernelInfo
 from farlane.backend.jit.runtime import clusters
 from farlane.backend.jit.runtime.checks import Shadow, ShadowEntry
-from farlane.backend.jit.runtime.structures import ABREAST, Barrier, Latch, Launch, WarpState, WorkerState
+from farlane.backend.jit.runtime.structures import INTERLEAVED, Barrier, Latch, Launch, WarpState, WorkerState
 
 WARP_BYTES = ctypes.sizeof(WarpState)
 BARRIER_BYTES = 16 * ctypes.sizeof(Barrier)
 PAGE = mmap.PAGESIZE
-LEAST_GRID = 4 * ABREAST  # for less, arenas for blocks abreast are not made
+LEAST_GRID = 4 * INTERLEAVED  # for less, arenas for interleaved blocks are not made
 _log = logging.getLogger(__name__)
 
 
@@ -27,7 +27,7 @@ class Kernel(Protocol):
     """What arenas are made for (compile.kernels.CompiledKernel)."""
 
     info: KernelInfo
-    abreast: int
+    interleaved: int
 
 
 class _Arena:
@@ -66,10 +66,10 @@ class Worker:
         self.generation = 0  # counts what moved: a copy of `state` is good as long as it stays
         self._peers: list[Worker] = []
         self._peer_states: Any = None
-        self._beside: list[Worker] = []  # blocks abreast
+        self._beside: list[Worker] = []  # interleaved blocks
         self._beside_states: Any = None
         self._beside_room: tuple[int, ...] = ()
-        # What it is laid out for, and how many blocks abreast.
+        # What it is laid out for, and how many interleaved blocks.
         self._ready: tuple[Kernel, Launch, int] | None = None
 
     def reserve(self, kernel: Kernel, launch: Launch) -> None:
@@ -78,23 +78,23 @@ class Worker:
         A launch's shape and shared memory stay as they are from the first time on.
         """
         ready = self._ready
-        if ready is not None and ready[0] is kernel and ready[1] is launch and ready[2] == kernel.abreast:
+        if ready is not None and ready[0] is kernel and ready[1] is launch and ready[2] == kernel.interleaved:
             return
         self._ready = None
         self.reserve_block(kernel, launch)
         blocks = clusters.size(launch)
         if blocks > 1 and kernel.info.clusters:
             self._reserve_peers(kernel, launch, blocks)
-        if kernel.abreast and launch.grid[0] * launch.grid[1] * launch.grid[2] >= LEAST_GRID:
+        if kernel.interleaved and launch.grid[0] * launch.grid[1] * launch.grid[2] >= LEAST_GRID:
             try:
                 self._reserve_beside(kernel, launch)
             except OSError:  # then it is one block at a time
-                _log.exception("no room for blocks abreast")
+                _log.exception("no room for interleaved blocks")
                 self._beside_room = ()
-        self._ready = kernel, launch, kernel.abreast
+        self._ready = kernel, launch, kernel.interleaved
 
     def _reserve_beside(self, kernel: Kernel, launch: Launch) -> None:
-        """Arenas for blocks abreast. They stay where they are as long as they have room, which copies of `state` rely on."""
+        """Arenas for interleaved blocks. They stay where they are as long as they have room, which copies of `state` rely on."""
         info = kernel.info
         warps = (info.block[0] * info.block[1] * info.block[2] + 31) // 32
         shared = info.static_shared + launch.dynamic_shared + 15
@@ -106,8 +106,8 @@ class Worker:
             warps * WARP_BYTES + info.sites * ctypes.sizeof(Latch),
         )
         if not self._beside:
-            self._beside = [Worker() for _ in range(ABREAST)]
-            self._beside_states = (WorkerState * ABREAST)()
+            self._beside = [Worker() for _ in range(INTERLEAVED)]
+            self._beside_states = (WorkerState * INTERLEAVED)()
         if not self._beside_room or any(size > room for size, room in zip(wanted, self._beside_room, strict=True)):
             for number, worker in enumerate(self._beside):
                 worker.reserve_block(kernel, launch)
@@ -147,7 +147,7 @@ class Worker:
         self.generation += self._local.reserve(local * warps * 32)
         state.local, state.local_size = self._local.address, local
         # A page more: stacks start at different places in it (runtime.ll).
-        fibers = threads if info.solo else warps
+        fibers = threads if info.lane_fibers else warps
         self._reserve_stacks(fibers if info.barriers else 1, (info.stack_bytes + 2 * PAGE - 1) & -PAGE)
         self.generation += self._small.reserve(
             fibers * WARP_BYTES + BARRIER_BYTES + info.sites * ctypes.sizeof(Latch) + 192

@@ -20,7 +20,7 @@ from enum import IntEnum
 
 ABI_VERSION = 9
 PAGE = 4096  # of the host
-ABREAST = 8  # blocks that a worker may run side by side (interleaving.py)
+INTERLEAVED = 8  # blocks that a worker may run side by side (interleaving.py)
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -111,11 +111,11 @@ class Launch(ctypes.Structure):
         (
             "workspace",
             ctypes.c_uint64,
-        ),  # %envreg1 and %envreg2: together.WORKSPACE_BYTES of device memory, 0 = no grid synchronization
+        ),  # %envreg1 and %envreg2: cooperative.WORKSPACE_BYTES of device memory, 0 = no grid synchronization
         (
-            "together",
+            "cooperative",
             ctypes.c_void_p,
-        ),  # together.Together.address: all blocks at once, on one worker; null: one after the other
+        ),  # cooperative.Cooperative.address: all blocks at once, on one worker; null: one after the other
         ("check", ctypes.c_void_p),  # checks.Table.address; kernels compiled with Options.checks need it
         (
             "cluster",
@@ -127,7 +127,7 @@ class Launch(ctypes.Structure):
         (
             "more",
             ctypes.c_void_p,
-        ),  # spares.Spares.address: arenas for those; null: blocks that wait for later ones wait for ever
+        ),  # reserve.Reserve.address: arenas for those; null: blocks that wait for later ones wait for ever
         ("aliases", ctypes.POINTER(Aliases)),  # null: there are none
         (
             "streamed",
@@ -157,19 +157,16 @@ class WorkerState(ctypes.Structure):
         ("index", ctypes.c_uint32),  # %smid
         ("barriers", ctypes.c_void_p),
         ("live", ctypes.c_uint32),
-        ("over", ctypes.c_uint32),  # together.ll: the block is
+        ("over", ctypes.c_uint32),  # cooperative.ll: the block is
         ("last", ctypes.c_uint32),  # the warp that had the last turn
-        (
-            "idle",
-            ctypes.c_uint32,
-        ),  # turns without a step on  # together.ll: the block is over; the warp that had the last turn; turns without a step on
+        ("idle", ctypes.c_uint32),  # turns without a step on
         ("touches", ctypes.c_void_p),  # touches.Buffer, or null: kernels compiled with Options.touches record nothing
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
         ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
         ("arrived", ctypes.c_uint32),  # cluster.ll: living threads that have arrived at the cluster's barrier
-        ("number", ctypes.c_uint32),  # of a block abreast, for where its stacks start
-        ("next", ctypes.c_void_p),  # crowd.ll: the next one in a list
-        # abreast.ll. Of a thread: WorkerState[abreast.BLOCKS], or null. Of a block: the one that its turn goes to, and its thread. Of a thread: whose turn it is.
+        ("number", ctypes.c_uint32),  # of an interleaved block, for where its stacks start
+        ("next", ctypes.c_void_p),  # waiting_blocks.ll: the next one in a list
+        # interleaving.ll. Of a thread: WorkerState[INTERLEAVED], or null. Of a block: the one that its turn goes to, and its thread. Of a thread: whose turn it is.
         ("beside", ctypes.c_void_p),
         ("ring", ctypes.c_void_p),
         ("thread", ctypes.c_void_p),
@@ -199,7 +196,7 @@ class WarpState(ctypes.Structure):
         ("pending", ctypes.c_uint32),  # lanes that wait at the cluster's barrier
         ("reserved_too", ctypes.c_uint32),
         ("place", ctypes.c_uint32),  # of its fiber among the block's
-        ("members", ctypes.c_uint32),  # solo.ll: the lanes that its lane meets; 0: none
+        ("members", ctypes.c_uint32),  # lane_fibers.ll: the lanes that its lane meets; 0: none
         ("mine", ctypes.c_void_p),  # words that its lane brings
         ("all", ctypes.c_void_p),  # where the words of all go
         ("count", ctypes.c_uint32),  # of words

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from farlane.backend import jit
 from farlane.backend.jit.lowering import interleaving
-from farlane.backend.jit.runtime.structures import ABREAST
+from farlane.backend.jit.runtime.structures import INTERLEAVED
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -67,12 +67,12 @@ def expected(values: np.ndarray, count: int) -> np.ndarray:
 def test_which_loops() -> None:
     def calls(text: str, block: int = BLOCK, options: jit.Options = OPTIONS) -> tuple[int, int]:
         info, _, ir = jit.translate(jit.parse_module(text), "k", (block, 1, 1), options)
-        constant = re.search(r"@farlane_abreast_blocks = internal constant i32 (\d+)", ir)
+        constant = re.search(r"@farlane_interleaved_blocks = internal constant i32 (\d+)", ir)
         assert constant is not None
-        assert int(constant.group(1)) == info.abreast
-        return info.abreast, ir.count(CALL)
+        assert int(constant.group(1)) == info.interleaved
+        return info.interleaved, ir.count(CALL)
 
-    assert calls(kernel()) == (ABREAST, 1)
+    assert calls(kernel()) == (INTERLEAVED, 1)
     assert calls(kernel(loop="bar.sync 0;")) == (0, 0)
     # What tells the order of the blocks: there are no teams with atomics.
     assert calls(added("red.global.add.f32 [%rd10], %f0;")) == (0, 0)
@@ -129,7 +129,7 @@ def together(device: TinyDevice, count: int, grid: int = GRID) -> float:
 
 def test_they_go_together(device: TinyDevice) -> None:
     """All but the last one of each group, where the array is large and the steps are wide."""
-    assert together(device, LARGE) == 1 - 1 / ABREAST
+    assert together(device, LARGE) == 1 - 1 / INTERLEAVED
 
 
 def test_small_arrays_block_by_block(device: TinyDevice) -> None:

@@ -40,7 +40,7 @@ def test_each_block_once(device: TinyDevice, barrier: str, blocks: int, sharers:
 
 
 def test_a_worker_is_laid_out_once_for_a_launch(device: TinyDevice) -> None:
-    """But anew for another one, and where code has come that runs blocks abreast."""
+    """But anew for another one, and where code has come that runs interleaved blocks."""
     module = device.load(KERNEL.replace("BARRIER", ""))
     kernels = [jit.compile_kernel(module, "k", (block, 1, 1), OPTIONS) for block in (1, 64)]
     launches = [jit.Launch(grid=(64, 1, 1), block=kernel.info.block, dynamic_shared=1000) for kernel in kernels]
@@ -53,6 +53,6 @@ def test_a_worker_is_laid_out_once_for_a_launch(device: TinyDevice) -> None:
     worker.reserve(kernels[1], launches[1])
     assert worker.state.shared_size == 1000
     assert not worker.state.beside
-    kernels[1].abreast = structures.ABREAST
+    kernels[1].interleaved = structures.INTERLEAVED
     worker.reserve(kernels[1], launches[1])
     assert worker.state.beside

@@ -14,7 +14,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.launching import admission, caches, launches
+from farlane.backend.device.sim.launching import admission, caches, compiling, launches
 from farlane.backend.device.sim.runtime.modules import SimFunction
 from waiting import eventually
 
@@ -135,7 +135,7 @@ def test_a_launch_knows_from_when_on_it_writes_more_than_caches_hold(program: Pr
 def test_a_slow_compilation_says_so_while_it_runs(
     program: Program, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(launches, "_SLOW_COMPILE_S", 0.05)
+    monkeypatch.setattr(compiling, "_SLOW_COMPILE_S", 0.05)
     compiled = jit.compile_kernel
     seen: list[str] = []
 

@@ -64,7 +64,7 @@ def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
     try:
         while begin < end:
             light = kernel.light
-            whole = light is None or kernel.info.waits or prepared.together is not None
+            whole = light is None or kernel.info.waits or prepared.cooperative is not None
             stop = end if whole else min(end, begin + part)
             launch.next_block, launch.end_block = begin, stop
             launch.chunk = (

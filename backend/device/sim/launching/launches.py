@@ -254,13 +254,13 @@ class Launcher:
         if self._reserved is not prepared:
             worker.reserve(prepared.kernel, prepared.launch)
             self._reserved = prepared
-        if prepared.together is not None:
-            prepared.together.share(worker)
+        if prepared.cooperative is not None:
+            prepared.cooperative.share(worker)
             if prepared.launch.workspace:
                 self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
         status = prepared.kernel.run(prepared.launch, worker)
-        if prepared.spares is not None:
-            prepared.spares.ended(True)
+        if prepared.reserve is not None:
+            prepared.reserve.ended(True)
         return status == jit.STATUS_DONE
 
     def _run_shared(self, prepared: Prepared) -> bool:
@@ -277,8 +277,8 @@ class Launcher:
         """Runs a launch on this thread and helpers. Returns whether it got to its end."""
         self._reserved = None
         statuses = self._pool.run(prepared.kernel, prepared.launch, self._workers, prepared.helpers)
-        if prepared.spares is not None:
-            prepared.spares.ended(False)
+        if prepared.reserve is not None:
+            prepared.reserve.ended(False)
         return all(status == jit.STATUS_DONE for status in statuses)
 
     def _prepare_other(self, function: SimFunction, shape: LaunchShape) -> Prepared:
@@ -326,22 +326,22 @@ class Launcher:
             cluster_explicit=cluster is not None,
             aliases=self._memory.aliases.pointer,
             sharers=2 * (helpers + 1) if helpers else 0,
-            grain=math.lcm(of_cluster, kernel.abreast or 1),
+            grain=math.lcm(of_cluster, kernel.interleaved or 1),
             streamed=caches.least_bytes(blocks * math.prod(shape.block)),
         )
         last = function.prepared
         cost = last.cost if last is not None and last.kernel is kernel else CostEstimate()
         if not cooperative:
-            spares = None
+            reserve = None
             if kernel.info.waits and blocks > 1:
-                spares = jit.Spares(kernel, launch)
-                launch.more, launch.patience = spares.address, jit.PATIENCE
-            return Prepared(function, shape, kernel, launch, helpers, cost, spares=spares)
+                reserve = jit.Reserve(kernel, launch)
+                launch.more, launch.patience = reserve.address, jit.PATIENCE
+            return Prepared(function, shape, kernel, launch, helpers, cost, reserve=reserve)
         if shape.cooperative:
             launch.workspace = self._runtime.workspace()
-        together = jit.Together(kernel, launch, blocks)
-        launch.together = together.address
-        return Prepared(function, shape, kernel, launch, 0, cost, together)
+        at_once = jit.Cooperative(kernel, launch, blocks)
+        launch.cooperative = at_once.address
+        return Prepared(function, shape, kernel, launch, 0, cost, at_once)
 
     def _helpers(self, info: jit.KernelInfo, blocks: int, shape: LaunchShape) -> int:
         """How many threads beside this one a launch is worth."""

@@ -80,7 +80,7 @@ class _Table:
         prepared.launch.parameters = operation.operands
         operation.launch = ctypes.addressof(prepared.launch)
         operation.run = prepared.kernel.address
-        apart = prepared.together is not None or prepared.spares is not None or prepared.launch.cluster_blocks > 1
+        apart = prepared.cooperative is not None or prepared.reserve is not None or prepared.launch.cluster_blocks > 1
         if prepared.helpers or apart or prepared.kernel.info.launches:
             operation.kind = repeats.KIND_SPREAD
         return prepared

@@ -49,8 +49,8 @@ class Prepared(NamedTuple):
     launch: jit.Launch
     helpers: int
     cost: CostEstimate
-    together: jit.Together | None = None  # a cooperative launch: all blocks at once
-    spares: jit.Spares | None = None  # arenas for blocks that others wait for
+    cooperative: jit.Cooperative | None = None  # a cooperative launch: all blocks at once
+    reserve: jit.Reserve | None = None  # arenas for blocks that others wait for
 
     @property
     def arenas(self) -> tuple[int, int]:
@@ -60,4 +60,4 @@ class Prepared(NamedTuple):
     @property
     def has_blocks(self) -> bool:
         """Whether it holds arenas for many blocks, which no other launch may use."""
-        return self.together is not None or self.spares is not None
+        return self.cooperative is not None or self.reserve is not None

@@ -23,7 +23,7 @@ from farlane.backend.jit.analysis.divergence import Divergence
 from farlane.backend.jit.analysis.strides import row_length, stepping, stepping_specials
 from farlane.backend.jit.lowering import families, interleaving, touches
 from farlane.backend.jit.lowering.emitter import ALL
-from farlane.backend.jit.lowering.emitters import resuming, serial_choice, solo, tile_loops
+from farlane.backend.jit.lowering.emitters import lane_fibers, resuming, serial_choice, tile_loops
 from farlane.backend.jit.lowering.emitters.edges import Edges
 from farlane.backend.jit.lowering.ir import Builder, Val, integer
 from farlane.backend.jit.ptx.model import Instruction, Storage, read_by
@@ -64,7 +64,7 @@ class FunctionEmitter(Edges):
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
         # In a warp of one lane nobody parts.
-        parts = divergence.conservative and not kernel.solo
+        parts = divergence.conservative and not kernel.lane_fibers
         self.parks = parts and kernel.fibers
         self.waiting = divergence.waiting if parts else set()
         self.deferring = [
@@ -80,7 +80,7 @@ class FunctionEmitter(Edges):
         blocks = self.graph.blocks
         live = self.once("live", self._live)
         tile_loops.plan(self)
-        self.regions = {} if self.kernel.solo or self.tiles.at else serial_choice.plan(self)
+        self.regions = {} if self.kernel.lane_fibers or self.tiles.at else serial_choice.plan(self)
         if self.dual:
             self.stepping = stepping(self.graph, self.is_affine, stepping_specials(row_length(self.kernel.block)))
             self.live_in, self.live_out = liveness.compute(self.graph, self.is_affine)
@@ -360,7 +360,7 @@ class FunctionEmitter(Edges):
             touches.settle(self)
 
     def _emit(self, instruction: Instruction) -> None:
-        emit = solo.emit if self.kernel.solo and solo.collective(instruction) else families.emit
+        emit = lane_fibers.emit if self.kernel.lane_fibers and lane_fibers.collective(instruction) else families.emit
         emit(self, instruction)
 
     def _guarded(self, instruction: Instruction) -> None:

@@ -28,7 +28,7 @@ _LEFT, _RIGHT, _SUMS = "%tile.left", "%tile.right", "%tile.sums"
 
 def plan(e: FunctionEmitter) -> None:
     """Finds the tiles of a kernel that has such, and reserves their arrays on the stack."""
-    if not e.kernel.tiled or e.kernel.solo:
+    if not e.kernel.tiled or e.kernel.lane_fibers:
         return
     tiles = e.tiles = register_tiles.plan(e.graph)
     for name, (kind, count) in tiles.arrays.items():

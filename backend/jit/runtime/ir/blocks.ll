@@ -20,8 +20,8 @@ alone:
 over:
   %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state
   store i32 0, ptr %state.p
-  %solo = load i1, ptr @farlane_solo
-  br i1 %solo, label %without, label %gone
+  %lane.fibers = load i1, ptr @farlane_lane_fibers
+  br i1 %lane.fibers, label %without, label %gone
 without:
   call void @farlane_meet_without(ptr %warp)
   br label %gone
@@ -60,11 +60,11 @@ alone:
   ret [3 x i32] %c
 }
 
-; Fills the state of a block's warp, or of one of its threads if each has a fiber of its own (solo.ll).
+; Fills the state of a block's warp, or of one of its threads if each has a fiber of its own (lane_fibers.ll).
 define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %place, [3 x i32] %block) {
-  %solo = load i1, ptr @farlane_solo
+  %lane.fibers = load i1, ptr @farlane_lane_fibers
   %of.place = lshr i32 %place, 5
-  %index = select i1 %solo, i32 %of.place, i32 %place
+  %index = select i1 %lane.fibers, i32 %of.place, i32 %place
   %place.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.place
   store i32 %place, ptr %place.p
   %members.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.members
@@ -90,7 +90,7 @@ define internal void @farlane_setup(ptr %worker, ptr %launch, ptr %warp, i32 %pl
   %lanes = select i1 %whole, i32 -1, i32 %partial
   %lane = and i32 %place, 31
   %alone = shl i32 1, %lane
-  %mask = select i1 %solo, i32 %alone, i32 %lanes
+  %mask = select i1 %lane.fibers, i32 %alone, i32 %lanes
   %mask.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.mask
   store i32 %mask, ptr %mask.p
   %state.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.state

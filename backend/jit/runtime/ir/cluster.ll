@@ -1,6 +1,6 @@
 ; Clusters: blocks that share their shared memory, and a barrier (clusters.py says which addresses name what).
 ;
-; A cluster's blocks are alive at once on one CPU thread (together.ll), so what they do to each other's memory is plain. Of the barrier, each
+; A cluster's blocks are alive at once on one CPU thread (cooperative.ll), so what they do to each other's memory is plain. Of the barrier, each
 ; warp keeps the lanes that have arrived and were not released yet, each block how many of its living threads have. It completes when all
 ; living threads of the cluster have arrived; looked at after each turn of all blocks. In sets of barriers it is bit 16.
 
@@ -64,7 +64,7 @@ take:
   br i1 %none, label %done, label %cluster
 cluster:
   %index = phi i64 [ %first, %take ], [ %index.next, %next ]
-  %status = call i32 @farlane_together(ptr %launch, ptr %worker, ptr %peers, i64 %index, i64 %blocks)
+  %status = call i32 @farlane_cooperative(ptr %launch, ptr %worker, ptr %peers, i64 %index, i64 %blocks)
   %bad = icmp ne i32 %status, 0
   br i1 %bad, label %failed, label %next
 next:

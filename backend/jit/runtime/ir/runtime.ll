@@ -21,7 +21,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; --- Fibers ---------------------------------------------------------------------------------------------------------
 
 ; Prepares stack number %index of the worker so that switching to the returned stack pointer calls %function(%argument). The stacks start at
-; different lines of a page, and those of blocks abreast do: their frames would meet in the same few sets of the first-level cache else.
+; different lines of a page, and those of interleaved blocks do: their frames would meet in the same few sets of the first-level cache else.
 define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr %argument) {
   %stacks.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.stacks
   %stacks = load ptr, ptr %stacks.p

@@ -206,14 +206,14 @@ entry:
   %fibers = load i1, ptr @farlane_fibers
   br i1 %fibers, label %kind, label %simple
 kind:
-  %together.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.together
+  %together.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cooperative
   %together = load ptr, ptr %together.p
   %apart = icmp eq ptr %together, null
   br i1 %apart, label %groups, label %together.run
 together.run:
   %together.end.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.end_block
   %together.end = load i64, ptr %together.end.p
-  %together.status = call i32 @farlane_together(ptr %launch, ptr %worker, ptr %together, i64 0, i64 %together.end)
+  %together.status = call i32 @farlane_cooperative(ptr %launch, ptr %worker, ptr %together, i64 0, i64 %together.end)
   br label %done
 groups:
   %peers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.peers
@@ -224,20 +224,20 @@ waiting:
   %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.more
   %more.blocks = load ptr, ptr %more.p
   %in.order = icmp eq ptr %more.blocks, null
-  br i1 %in.order, label %beside.test, label %crowd
+  br i1 %in.order, label %beside.test, label %waiting.blocks
 beside.test:
-  %abreast.blocks = load i32, ptr @farlane_abreast_blocks
-  %abreast.used = icmp ne i32 %abreast.blocks, 0
+  %interleaved.blocks = load i32, ptr @farlane_interleaved_blocks
+  %interleaved.used = icmp ne i32 %interleaved.blocks, 0
   %beside.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.beside
   %beside = load ptr, ptr %beside.p
   %beside.there = icmp ne ptr %beside, null
-  %abreast = and i1 %abreast.used, %beside.there
-  br i1 %abreast, label %abreast.run, label %take
-abreast.run:
-  %abreast.status = call i32 @farlane_abreast(ptr %launch, ptr %worker, ptr %beside)
+  %interleaved = and i1 %interleaved.used, %beside.there
+  br i1 %interleaved, label %interleaved.run, label %take
+interleaved.run:
+  %interleaved.status = call i32 @farlane_interleaved(ptr %launch, ptr %worker, ptr %beside)
   br label %done
-crowd:
-  %crowd.status = call i32 @farlane_crowd(ptr %launch, ptr %worker)
+waiting.blocks:
+  %waiting.blocks.status = call i32 @farlane_waiting_blocks(ptr %launch, ptr %worker)
   br label %done
 clusters:
   %cluster.status = call i32 @farlane_clusters(ptr %launch, ptr %worker, ptr %peers)

@@ -211,8 +211,8 @@ def _call(e: Emitter, function: Function, arguments: Vector, returns: Vector, la
 
 @contextlib.contextmanager
 def _on_path(e: Emitter) -> Iterator[None]:
-    """Round a call: threads on fibers of their own that come to a place by different calls are not there together (solo.ll)."""
-    if not e.kernel.solo:
+    """Round a call: threads on fibers of their own that come to a place by different calls are not there together (lane_fibers.ll)."""
+    if not e.kernel.lane_fibers:
         yield
         return
     b = e.body

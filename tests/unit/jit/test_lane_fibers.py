@@ -39,7 +39,7 @@ def test_a_lock_in_a_function_that_cannot_be_inlined(device: TinyDevice, take: s
     module = device.load(HEADER + RECURSIVE + TAKER.format(take=take))
     assert device.launch(module, "k", 3, 70, [lock, count], options=options, threads=2) == 0
     assert device.download(count, "u4", 1)[0] == 210
-    assert device.kernel.info.solo
+    assert device.kernel.info.lane_fibers
 
 
 def test_whose_address_nobody_takes_is_not_called(device: TinyDevice) -> None:
@@ -50,7 +50,7 @@ def test_whose_address_nobody_takes_is_not_called(device: TinyDevice) -> None:
     module = device.load(HEADER + RECURSIVE + other + TAKER.format(take=take))
     lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(1, "u4"))
     assert device.launch(module, "k", 1, 1, [lock, count]) == 0
-    assert not device.kernel.info.solo
+    assert not device.kernel.info.lane_fibers
 
 
 # What lanes do together, in a function that is called behind a lock: lanes that had it early come there long before the others.

@@ -2,10 +2,10 @@
 ;
 ; A block has got nowhere in a turn in which none of its barriers completed and no thread ended. When that was so for all of a worker's blocks
 ; for Launch.patience turns, as many again begin beside them, in the order of the grid; they come from the launch's counter and have arenas of their
-; own (spares.py), which are used again when a block has ended. So what is in memory is what waits.
+; own (reserve.py), which are used again when a block has ended. So what is in memory is what waits.
 
 ; The next block of the worker's range (%range: its two ends), or of the next one; -1: there is none.
-define internal i64 @farlane_crowd_next(ptr %launch, ptr %range) {
+define internal i64 @farlane_waiting_blocks_next(ptr %launch, ptr %range) {
 entry:
   %last.p = getelementptr i64, ptr %range, i32 1
   %at = load i64, ptr %range
@@ -30,7 +30,7 @@ over:
 }
 
 ; Starts the next block on a state that is free, or on a new one. %lists: the living blocks and the free states. Whether one was there to start.
-define internal i1 @farlane_crowd_start(ptr %launch, ptr %worker, ptr %range, ptr %lists) {
+define internal i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %range, ptr %lists) {
 entry:
   %free.p = getelementptr ptr, ptr %lists, i32 1
   %free = load ptr, ptr %free.p
@@ -49,7 +49,7 @@ ask:
   br i1 %refused, label %no, label %block
 block:
   %state = phi ptr [ %free, %reuse ], [ %new, %ask ]
-  %number = call i64 @farlane_crowd_next(ptr %launch, ptr %range)
+  %number = call i64 @farlane_waiting_blocks_next(ptr %launch, ptr %range)
   %over = icmp eq i64 %number, -1
   %next.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.next
   br i1 %over, label %give.back, label %start
@@ -82,7 +82,7 @@ no:
 }
 
 ; Runs the blocks that this worker gets to their end. Sets the worker's status and returns it.
-define internal i32 @farlane_crowd(ptr %launch, ptr %worker) {
+define internal i32 @farlane_waiting_blocks(ptr %launch, ptr %worker) {
 entry:
   %range = alloca [2 x i64], align 8
   store [2 x i64] zeroinitializer, ptr %range
@@ -97,7 +97,7 @@ entry:
   %patience = load i32, ptr %patience.p
   br label %one
 one:
-  %started = call i1 @farlane_crowd_start(ptr %launch, ptr %worker, ptr %range, ptr %lists)
+  %started = call i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %range, ptr %lists)
   br i1 %started, label %pass, label %done
 pass:
   br label %turn
@@ -151,7 +151,7 @@ grow:
   %enough = icmp uge i32 %g, %alive
   br i1 %enough, label %pass, label %grow.one
 grow.one:
-  %another = call i1 @farlane_crowd_start(ptr %launch, ptr %worker, ptr %range, ptr %lists)
+  %another = call i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %range, ptr %lists)
   br i1 %another, label %grown, label %pass
 grown:
   %g.next = add i32 %g, 1

@@ -1,10 +1,10 @@
-; Blocks that are alive at once on one CPU thread, in turn: a grid's (together.py), or a cluster's (cluster.ll).
+; Blocks that are alive at once on one CPU thread, in turn: a grid's (cooperative.py), or a cluster's (cluster.ll).
 ;
 ; Each block has a worker state of its own (arenas, fibers, barriers); they share the thread's latches. A block's turn is one round of its
 ; warps: a warp that waits for another block (a loop that spins, which lets others run) gives its turn back.
 
 ; Runs %count blocks from number %first on to their end. %states: a worker state for each. Sets the worker's status and returns it.
-define internal i32 @farlane_together(ptr %launch, ptr %worker, ptr %states, i64 %first, i64 %count) {
+define internal i32 @farlane_cooperative(ptr %launch, ptr %worker, ptr %states, i64 %first, i64 %count) {
 entry:
   %status.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.status
   br label %start

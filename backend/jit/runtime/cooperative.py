@@ -1,7 +1,7 @@
 """Cooperative launches: what all blocks of a grid need to be alive at once on one CPU thread.
 
 Owns the worker states of the blocks and their arenas: each block has shared and local memory, fibers and barriers of its own, so that one
-that waits for another (grid.sync) keeps them while the other runs. together.ll deals out the turns, in the order of the blocks, so every run
+that waits for another (grid.sync) keeps them while the other runs. cooperative.ll deals out the turns, in the order of the blocks, so every run
 is the same. Only kernels with barriers need it: without one no block waits for another.
 
 Source: CUDA programming guide, "Grid Synchronization"; facts page "Barriers".
@@ -19,7 +19,7 @@ from farlane.backend.jit.runtime.structures import Launch, WorkerState
 WORKSPACE_BYTES = 64  # what %envreg1 and %envreg2 point to: a size, and the barrier's counter at byte 4
 
 
-class Together:
+class Cooperative:
     """Worker states for `blocks` blocks of a kernel. They may be used again for a launch of the same kernel, shape and shared memory."""
 
     def __init__(self, kernel: Kernel, launch: Launch, blocks: int) -> None:
@@ -34,7 +34,7 @@ class Together:
 
     @property
     def address(self) -> int:
-        """For Launch.together."""
+        """For Launch.cooperative."""
         return ctypes.addressof(self.states)
 
     def share(self, worker: Worker) -> None:

@@ -4,7 +4,7 @@ A function returns for all lanes of a warp together, so lanes that are through a
 have gone ahead call functions without the others. Inlining (inlining.py) solves both as long as it can: not for functions that call
 themselves or are called by pointers, nor where the kernel would get too long.
 
-Owns which kernels those are, and what a warp's lanes do together in them. Each fiber runs the code of a warp in which one lane lives (solo.ll), every loop lets
+Owns which kernels those are, and what a warp's lanes do together in them. Each fiber runs the code of a warp in which one lane lives (lane_fibers.ll), every loop lets
 the others run, and what all lanes take part in (shuffles, votes, matrix products) is done by each for itself, after it has met the others, with what all have
 brought. Lanes are at an `activemask` together when all others of their warp have stopped somewhere, too. Such kernels take many times as long as others: for most of them the alternative is not to end.
 """

@@ -1,4 +1,4 @@
-"""Arenas for blocks that begin because the ones before them wait for them (crowd.ll).
+"""Arenas for blocks that begin because the ones before them wait for them (waiting_blocks.ll).
 
 Owns how many there may be, and makes them when compiled code asks: what waits for later blocks on a GPU relies on all of them being there, so
 as many as the largest of GPUs has at once suffice. They go when the launch has ended.
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _More = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
-class Spares:
+class Reserve:
     """For the launches of one kernel, shape and shared memory, one at a time."""
 
     def __init__(self, kernel: Kernel, launch: Launch) -> None:

@@ -1,13 +1,13 @@
-; Blocks abreast: blocks of a grid that go through a loop together on one CPU thread (interleaving.py says which, and why).
+; Block interleaving: blocks of a grid that go through a loop together on one CPU thread (interleaving.py says which, and why).
 ;
 ; Each block has a worker state of its own; they share the thread's latches. While the first warps of several blocks run for their teams, they form a ring
 ; (Worker.ring): in the loop, each hands its turn to the next one directly (farlane_beside). A block that comes back to the scheduler leaves the ring: it has
 ; ended, or its team has, and then it is run to its end before the others go on. Worker.turn of the thread's own state says which block that is.
 
-; Runs the blocks that this worker gets. %states: as many as @farlane_abreast_blocks. Sets the worker's status and returns it.
-define internal i32 @farlane_abreast(ptr %launch, ptr %worker, ptr %states) {
+; Runs the blocks that this worker gets. %states: as many as @farlane_interleaved_blocks. Sets the worker's status and returns it.
+define internal i32 @farlane_interleaved(ptr %launch, ptr %worker, ptr %states) {
 entry:
-  %most32 = load i32, ptr @farlane_abreast_blocks
+  %most32 = load i32, ptr @farlane_interleaved_blocks
   %most = zext i32 %most32 to i64
   br label %take
 take:
@@ -20,7 +20,7 @@ group:
   %index = phi i64 [ %first, %take ], [ %index.next, %next ]
   %left = sub i64 %last, %index
   %count = call i64 @llvm.umin.i64(i64 %left, i64 %most)
-  %status = call i32 @farlane_abreast_group(ptr %launch, ptr %worker, ptr %states, i64 %index, i64 %count)
+  %status = call i32 @farlane_interleaved_group(ptr %launch, ptr %worker, ptr %states, i64 %index, i64 %count)
   %bad = icmp ne i32 %status, 0
   br i1 %bad, label %failed, label %next
 next:
@@ -36,7 +36,7 @@ done:
 }
 
 ; Runs %count blocks from number %first on to their end; 0, or the status of the one that did not get there.
-define internal i32 @farlane_abreast_group(ptr %launch, ptr %worker, ptr %states, i64 %first, i64 %count) {
+define internal i32 @farlane_interleaved_group(ptr %launch, ptr %worker, ptr %states, i64 %first, i64 %count) {
 entry:
   %turn.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.turn
   br label %start
@@ -53,7 +53,7 @@ start:
   %own.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.thread
   store ptr %worker, ptr %own.p
   store ptr %launch, ptr %state
-  call void @farlane_abreast_take_over(ptr %worker, ptr %state)
+  call void @farlane_interleaved_take_over(ptr %worker, ptr %state)
   %block = add i64 %first, %s
   call void @farlane_block_start(ptr %state, ptr %launch, i64 %block)
   br i1 %s.more, label %start, label %turn
@@ -112,7 +112,7 @@ done:
 }
 
 ; What a block's state has of the thread's.
-define internal void @farlane_abreast_take_over(ptr %worker, ptr %state) {
+define internal void @farlane_interleaved_take_over(ptr %worker, ptr %state) {
   %shared.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared_size
   %shared = load i64, ptr %shared.p
   %shared.to = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.shared_size

@@ -1,4 +1,4 @@
-; Lanes on fibers of their own (solo.py): a block's fibers are its threads, in order, each with a warp's state in which only its lane lives.
+; Lanes on fibers of their own (lane_fibers.py): a block's fibers are its threads, in order, each with a warp's state in which only its lane lives.
 ;
 ; What all lanes of a warp take part in is done by each fiber for itself, with what the others have brought: they meet before it. A lane that meets is
 ; in state 2, and its members are not 0. The one that comes last, or that ends and is waited for no longer, makes the others ready.
