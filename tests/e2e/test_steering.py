@@ -110,3 +110,82 @@ def test_machine_code_of_nvrtc(linked: bool, tmp_path: Path) -> None:
     arguments = [] if linked else [str(library)]
     assert run("run", "--", str(program), *arguments) == "PTX 4\n"
     assert run("run", "--", str(program), *arguments, FARLANE_STEERING="off") == "machine code 13\n"
+
+
+# A description and a layout are one integer each: the type of computation, the type of the elements.
+CUBLAS = r"""
+#include <stdio.h>
+#include <stddef.h>
+#define PRODUCT(name, count, stride) \
+    int name(void *h, int ta, int tb, count m, count n, count k, void *one, void *a, int at, count lda, stride void *b, int bt, count ldb, \
+             stride void *zero, void *c, int ct, count ldc, int compute, int algorithm) { \
+        printf("%d %d %d %d %d\n", (int)m, at, (int)ldc, compute, algorithm); return 0; }
+PRODUCT(cublasGemmEx, int, )
+PRODUCT(cublasGemmEx_64, long, )
+static int get(int *from, int attribute, int *to) { *to = *from; return attribute; }
+int cublasLtMatmulDescGetAttribute(int *d, int which, int *to, size_t n, size_t *w) { return get(d, which, to); }
+int cublasLtMatrixLayoutGetAttribute(int *d, int which, int *to, size_t n, size_t *w) { return get(d, which, to); }
+int cublasLtMatmulDescSetAttribute(int *d, int which, const int *from, size_t n) { *d = *from; return which; }
+int cublasLtMatmulAlgoGetHeuristic(void *h, int *d, int *a, int *b, int *c, int *e, void *p, int wanted, void *r, int *count) {
+    printf("asked %d, wanted %d\n", *d, wanted); *count = 1; return 0; }
+int cublasLtMatmul(void *h, int *d, void *one, void *a, int *at, void *b, int *bt, void *zero, void *c, int *ct, void *e, int *et,
+                   void *algorithm, void *work, size_t size, void *stream) {
+    printf("computed %d, %zu\n", *d, size); return 0; }
+"""
+CUBLAS_USER = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+typedef int Product(void *, int, int, int, int, int, void *, void *, int, int, void *, int, int, void *, void *, int, int, int, int);
+typedef int Wide(void *, int, int, long, long, long, void *, void *, int, long, void *, int, long, void *, void *, int, long, int, int);
+typedef int Heuristic(void *, int *, int *, int *, int *, int *, void *, int, void *, int *);
+typedef int Matmul(void *, int *, void *, void *, int *, void *, int *, void *, void *, int *, void *, int *, void *, void *, size_t, void *);
+Product cublasGemmEx;
+Wide cublasGemmEx_64;
+Heuristic cublasLtMatmulAlgoGetHeuristic;
+Matmul cublasLtMatmul;
+int main(int count, char **words) {
+#ifdef LINKED
+#define FIND(type, name) type *found_##name = name
+#else
+    void *library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+#define FIND(type, name) type *found_##name = (type *)dlsym(library, #name)
+#endif
+    FIND(Product, cublasGemmEx);
+    FIND(Wide, cublasGemmEx_64);
+    FIND(Heuristic, cublasLtMatmulAlgoGetHeuristic);
+    FIND(Matmul, cublasLtMatmul);
+    for (int kind = 0; kind < 3; kind += 2)
+        found_cublasGemmEx(0, 0, 0, 1, 2, 3, 0, 0, kind, 4, 0, kind, 5, 0, 0, kind, 6, 68, -1);
+    found_cublasGemmEx(0, 0, 0, 1, 2, 3, 0, 0, 2, 4, 0, 2, 5, 0, 0, 2, 6, 64, -1);
+    found_cublasGemmEx_64(0, 0, 0, 1, 2, 3, 0, 0, 14, 4, 0, 14, 5, 0, 0, 14, 6, 68, -1);
+    int description = 68, layout = 2, found;
+    found_cublasLtMatmulAlgoGetHeuristic(0, &description, &layout, &layout, &layout, &layout, 0, 7, 0, &found);
+    found_cublasLtMatmul(0, &description, 0, 0, &layout, 0, &layout, 0, 0, &layout, 0, &layout, 0, 0, 9, 0);
+    printf("%d, %d found\n", description, found);
+}
+"""
+# Rows, the first operand's type, the result's leading dimension, the type of computation, the algorithm.
+FLOAT, HALF_SUMS = "1 0 6 68 -1", "1 2 6 64 -1"
+
+
+def asked_for(compute: int) -> str:
+    products = [FLOAT, f"1 2 6 {compute} -1", HALF_SUMS, f"1 14 6 {compute} -1"]
+    return "\n".join([*products, f"asked {compute}, wanted 7", f"computed {compute}, 9", "68, 1 found", ""])
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["dlsym", "linked"])
+def test_half_and_bfloat16_are_pedantic(linked: bool, tmp_path: Path) -> None:
+    """A stand-in for cuBLAS says what it is asked for; tests/guests has the real one, docs/libraries.md why."""
+    library = tmp_path / "libcublas.so.13"
+    (tmp_path / "cublas.c").write_text(CUBLAS)
+    (tmp_path / "user.c").write_text(CUBLAS_USER)
+    compiler = ["cc", "-o", library, "-shared", "-fPIC", f"-Wl,-soname,{library.name}", tmp_path / "cublas.c"]
+    subprocess.run(compiler, check=True)
+    words = ["-DLINKED", library, f"-Wl,-rpath,{tmp_path}"] if linked else []
+    program = tmp_path / "user"
+    subprocess.run(["cc", "-o", program, tmp_path / "user.c", *words, "-ldl"], check=True)
+    arguments = [] if linked else [str(library)]
+    assert run("run", "--", str(program), *arguments) == asked_for(69)
+    assert run("run", "--", str(program), *arguments, FARLANE_STEERING="off") == asked_for(68)

@@ -66,6 +66,7 @@ int main() {
     verdict.equal(values, expected, "values");
     CHECK(cudaDeviceSetMemPool(0, standard));
     CHECK(cudaFreeAsync(second, stream));
+    CHECK(cudaFreeAsync(nullptr, stream));
     CHECK(cudaMemPoolDestroy(pool));
     verdict.expect(cudaMemPoolCreate(&pool, nullptr) == cudaErrorInvalidValue, "properties are needed");
     cudaGetLastError();

@@ -20,7 +20,8 @@ from farlane_codegen import api_table, driver_table, tape_table
 ROOT = Path(__file__).resolve().parents[3]
 # The C library's clocks, which `--timing faithful` reads after the work that was answered early.
 CLOCKS = {"clock", "clock_gettime", "getrusage", "gettimeofday", "time", "times", "timespec_get"}
-STEERING = {"dlopen", "dlsym", "nvrtcGetCUBIN", "nvrtcGetCUBINSize"}
+STEERING = {"dlopen", "dlsym", "nvrtcGetCUBIN", "nvrtcGetCUBINSize", "cublasLtMatmul", "cublasLtMatmulAlgoGetHeuristic"}
+STEERING |= {f"cublasGemm{form}{size}" for form in ("Ex", "BatchedEx", "StridedBatchedEx") for size in ("", "_64")}
 DEVICE_FILES = {"stat", "stat64", "access", "__xstat", "__xstat64"}
 READING = {
     "fread",

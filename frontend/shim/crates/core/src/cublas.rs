@@ -54,7 +54,7 @@ fn compute(operand: c_int, asked: c_int) -> c_int {
     asked
 }
 
-/// A function of cuBLAS's, `name: parameters`, the last three being `.. compute, algo`; `kind` is the first operand's type.
+/// A function of cuBLAS's with its parameters, of which the last two, computation and algorithm, are added; `kind` is the first operand's type.
 macro_rules! product {
     ($name:ident, $symbol:literal, $kind:ident: ($($parameter:ident: $type:ty),*)) => {
         /// # Safety
@@ -109,7 +109,7 @@ unsafe fn described(description: Pointer, operand: Pointer, call: impl FnOnce() 
     }
     // SAFETY: cuBLASLt's functions of these names have these types; each attribute has four bytes.
     unsafe {
-        let (get, set): (Get, Set) = (transmute(get), transmute(set));
+        let (get, set) = (transmute::<Pointer, Get>(get), transmute::<Pointer, Set>(set));
         let get_layout: Get = transmute(get_layout);
         let (mut asked, mut kind, mut written) = (-1, -1, 0);
         get(description, DESCRIPTION_COMPUTE_TYPE, &raw mut asked, 4, &raw mut written);
