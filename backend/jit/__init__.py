@@ -14,6 +14,7 @@ Knows nothing of devices, sessions or fat binaries. Rooms, in the order of their
 from __future__ import annotations
 
 from farlane.backend.jit.compile import tiers
+from farlane.backend.jit.compile.ahead import begin as compile_ahead
 from farlane.backend.jit.compile.kernels import CompiledKernel, compile_kernel, linked, ready, translate, undefined
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.ptx.declarations import (
@@ -77,6 +78,7 @@ __all__ = [
     "Worker",
     "WorkerState",
     "body_of",
+    "compile_ahead",
     "compile_kernel",
     "link",
     "linked",

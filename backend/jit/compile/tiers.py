@@ -15,18 +15,14 @@ Threads: `Use.spent` may be called by any; one thread of ours talks to the proce
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
 import os
 import queue
-import subprocess
-import sys
 import threading
-from dataclasses import asdict, dataclass, field
-from typing import IO, TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from farlane.backend.jit.compile import cache
+from farlane.backend.jit.compile.process import CompilerProcess
 from farlane.backend.jit.options import KernelInfo, Options
 
 if TYPE_CHECKING:
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
 VARIABLE = "FARLANE_JIT_TIERS"
 FULL_OVER_LIGHT = 6  # times as long: measured 5 to 8
 LEAST_NS = 20_000_000
-_HEAD = 16  # bytes in front of a message's two parts: their sizes
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +73,7 @@ class Compiler:
         self._asked: queue.SimpleQueue[tuple[CompiledKernel, Use]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = CompilerProcess()
 
     def ask(self, kernel: CompiledKernel, use: Use) -> None:
         self._asked.put((kernel, use))
@@ -96,62 +91,15 @@ class Compiler:
         while True:
             kernel, use = self._asked.get()
             try:
-                kernel.replace(*self._compiled(use))
+                full = replace(use.options, light=False)
+                kernel.replace(*self._process.compile(use.module, use.name, use.block, full))
             except Exception:
                 # The light code is right, only slower.
                 _log.warning("kernel %s stays lightly compiled", use.name, exc_info=True)
-                self._end()
-
-    def _compiled(self, use: Use) -> tuple[bytes, int]:
-        if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-m", "farlane.backend.jit.compile.full_compiler"]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        head = {
-            "sources": cache.SOURCES.hex(),
-            "name": use.name,
-            "block": use.block,
-            "options": asdict(use.options) | {"light": False},
-        }
-        send(process.stdin, json.dumps(head).encode(), use.module.text.encode())
-        answer = receive(process.stdout)
-        if answer is None:
-            raise RuntimeError(f"the compiling process ended with status {process.wait()}")
-        facts, image = answer
-        if not image:
-            raise RuntimeError(facts.decode())
-        return image, int(json.loads(facts)["interleaved"])
-
-    def _end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            for stream in (self._process.stdin, self._process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
-            self._process = None
+                self._process.end()
 
 
 _compiler = Compiler()
 
 
-def send(stream: IO[bytes], first: bytes, second: bytes) -> None:
-    """A message of two parts."""
-    stream.write(len(first).to_bytes(8, "little") + len(second).to_bytes(8, "little") + first + second)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """The next message, None at the end."""
-    head = stream.read(_HEAD)
-    if len(head) < _HEAD:
-        return None
-    sizes = int.from_bytes(head[:8], "little"), int.from_bytes(head[8:], "little")
-    parts = stream.read(sizes[0]), stream.read(sizes[1])
-    return parts if (len(parts[0]), len(parts[1])) == sizes else None
-
-
-__all__ = ["KernelInfo", "Use", "options", "receive", "send"]
+__all__ = ["KernelInfo", "Use", "options"]

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.compile import full_compiler, native, tiers
+from farlane.backend.jit.compile import compiler_main, native, tiers
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 from threadless import threadless
@@ -164,4 +164,4 @@ def test_another_version_s_compiler_is_not_used() -> None:
     """A process started now may be of the version that has taken the place of ours: its code need not fit what runs."""
     request = {"sources": "00" * 32, "name": "k", "block": [32, 1, 1], "options": {}}
     with pytest.raises(RuntimeError, match="files have changed"):
-        full_compiler.compiled(json.dumps(request).encode(), program(8).encode())
+        compiler_main.compiled(json.dumps(request).encode(), program(8).encode())

@@ -40,6 +40,7 @@ def _translate(function: SimFunction, block: tuple[int, int, int], options: jit.
     progress = threading.Timer(_SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block))
     progress.daemon = True
     progress.start()
+    jit.compile_ahead(function.module.parsed, name, block, options)
     try:
         with _compiling:
             kernel = jit.compile_kernel(function.module.parsed, name, block, options)

@@ -1,7 +1,8 @@
-"""The process that compiles kernels in full for tiers.py: requests on standard input, objects on standard output.
+"""The process that compiles kernels for process.py: requests on standard input, objects on standard output.
 
-A request is {sources, name, block, options} and the module's text; the answer {interleaved} and the code, or what went wrong and nothing. It runs with low priority, and the system
-kills it with its parent, so that a long compilation never outlives the program it was for.
+A request is {sources, name, block, options} and the module's text; the answer {interleaved} and the code, or what went wrong
+and nothing. It runs with low priority, and the system kills it with its parent, so that a long compilation never outlives the
+program it was for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import signal
 import sys
 
-from farlane.backend.jit.compile import cache, kernels, native, tiers
+from farlane.backend.jit.compile import cache, kernels, native, process
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.ptx.declarations import Module
 from farlane.backend.jit.ptx.module import parse_module
@@ -55,13 +56,13 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     os.nice(10)
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    while (request := tiers.receive(source)) is not None:
+    while (request := process.receive(source)) is not None:
         try:
             answer = compiled(*request)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}".encode(), b""
         try:
-            tiers.send(target, *answer)
+            process.send(target, *answer)
         except BrokenPipeError:  # whom it was for has ended
             os._exit(0)
 
