@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -155,6 +156,11 @@ def test_an_image_of_machine_code_only(nvcc: Toolchain, guest: Guest, mode: str)
     outcome = guest.run(program, mode)
     assert outcome.status == 1
     assert "no kernel image is available for execution on the device" in outcome.stdout
+    # Once, with the file, its kernel, what it holds, and what would help.
+    refusal = (
+        r"the GPU code of \S*vecadd\S* \(\w*add\w*\): no usable GPU code: .*sm_90.*sm_80.*-gencode arch=compute_75"
+    )
+    assert len(re.findall(refusal, outcome.stderr)) == 1, outcome.stderr
 
 
 def test_functions_that_are_not_there_are_named_once(nvcc: Toolchain, guest: Guest) -> None:

@@ -11,6 +11,8 @@
 use std::ffi::{c_int, c_void, CStr};
 use std::mem::transmute;
 
+use parking_lot::ReentrantMutex;
+
 use crate::steering;
 
 /// Those that `steering` gives to who looks them up.
@@ -97,6 +99,9 @@ products!(i64, cublasGemmEx_64 c"cublasGemmEx_64", cublasGemmBatchedEx_64 c"cubl
 type Get = unsafe extern "C" fn(Pointer, c_int, *mut c_int, usize, *mut usize) -> c_int;
 type Set = unsafe extern "C" fn(Pointer, c_int, *const c_int, usize) -> c_int;
 
+/// Held while a description is changed: threads may share one. cuBLASLt may call itself, through our functions.
+static CHANGED: ReentrantMutex<()> = ReentrantMutex::new(());
+
 /// Runs `call` with the description's type of computation changed, if it is to be, and changed back afterwards.
 ///
 /// # Safety
@@ -112,8 +117,12 @@ unsafe fn described(description: Pointer, operand: Pointer, call: impl FnOnce() 
         let (get, set) = (transmute::<Pointer, Get>(get), transmute::<Pointer, Set>(set));
         let get_layout: Get = transmute(get_layout);
         let (mut asked, mut kind, mut written) = (-1, -1, 0);
-        get(description, DESCRIPTION_COMPUTE_TYPE, &raw mut asked, 4, &raw mut written);
         get_layout(operand, LAYOUT_TYPE, &raw mut kind, 4, &raw mut written);
+        if compute(kind, COMPUTE_32F) == COMPUTE_32F {
+            return call();
+        }
+        let _turn = CHANGED.lock();
+        get(description, DESCRIPTION_COMPUTE_TYPE, &raw mut asked, 4, &raw mut written);
         let changed = compute(kind, asked);
         if changed == asked || set(description, DESCRIPTION_COMPUTE_TYPE, &raw const changed, 4) != 0 {
             return call();

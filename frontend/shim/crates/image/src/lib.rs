@@ -36,5 +36,5 @@ pub use error::Error;
 pub use joined::{join, MOST_PARTS};
 pub use module::{check_container, length, Kernel, Module, Parameter, Source, Variable};
 pub use ptx::NEWEST as NEWEST_PTX;
-pub use select::Target;
+pub use select::{some_names, Target};
 pub use wrapper::{Wrapper, WRAPPER_SIZE};

@@ -94,13 +94,7 @@ pub(crate) fn check_machine_code(module: &Module, target: &Target) -> Result<(),
     if target.takes_machine_code && target.matches_machine_code(module.architecture, Reach::Forward) {
         return Ok(());
     }
-    const SHOWN: usize = 3;
-    let mut names: Vec<&str> = module.kernels.keys().map(String::as_str).collect();
-    names.sort_unstable();
-    let more = names.len().saturating_sub(SHOWN);
-    names.truncate(SHOWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let kernels = if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
+    let kernels = some_names(module.kernels.keys().map(String::as_str).collect());
     Err(nothing_for(target, [format!("machine code for sm_{}{kernels}", module.architecture)].into_iter()))
 }
 
@@ -124,6 +118,20 @@ fn named(prefix: &str, architecture: u32, reach: Reach) -> String {
         Reach::Exact => "a",
     };
     format!("{prefix}_{architecture}{suffix}")
+}
+
+/// Kernels for a message: ` (a, b, c and 7 more)`, in order of their names; nothing for none.
+#[must_use]
+pub fn some_names(mut names: Vec<&str>) -> String {
+    const SHOWN: usize = 3;
+    if names.is_empty() {
+        return String::new();
+    }
+    names.sort_unstable();
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(" ({}{more})", names.join(", "))
 }
 
 fn nothing_for(target: &Target, holds: impl Iterator<Item = String>) -> Error {

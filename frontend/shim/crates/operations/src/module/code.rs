@@ -195,6 +195,11 @@ impl Module {
             image::Error::Malformed(_) | image::Error::TooNew(_) if self.kind != Kind::Registered => {
                 log::info(format_args!("{}: {error}", self.origin));
             }
+            image::Error::NoUsableEntry(_) => {
+                let known: Vec<_> = lock(&self.kernels).keys().map(|name| String::from_utf8_lossy(name)).collect();
+                let kernels = image::some_names(known.iter().map(AsRef::as_ref).collect());
+                log::error(format_args!("{}{kernels}: {error}", self.origin));
+            }
             _ => log::error(format_args!("{}: {error}", self.origin)),
         }
         error_of(error)
