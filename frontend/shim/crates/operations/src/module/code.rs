@@ -233,12 +233,14 @@ impl Module {
     /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice; cudaErrorNotSupported when managed variables have no memory.
     pub fn contents(&self) -> Outcome<Arc<image::Module>> {
         self.managed.check()?;
+        // This opens the session. A child that is forked while the lock is held is a child of an opened session, then, and waits
+        // for no lock.
+        let target = target();
         let mut contents = lock(&self.contents);
         if let Some(known) = &*contents {
             return known.clone();
         }
-        let target = target()?;
-        let found = self.read(&target);
+        let found = self.read(&target?);
         contents.insert(found).clone()
     }
 
