@@ -105,7 +105,7 @@ def processor_seconds(pid: int) -> float:
 def measure(kind: str, target: str, count: int) -> list[float]:
     """Seconds of each round trip."""
     outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1), ("grpc.default_authority", "localhost")]) as channel:
         incoming = channel.stream_stream(METHOD)(iter(outgoing.get, None))
         if kind == "farlane":
             hello = pb.Hello(tape_version_min=1, tape_version_max=1, mode="calls", program="benchmark")
