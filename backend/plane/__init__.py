@@ -7,11 +7,11 @@ server/edge.py and server/service.py work with.
 from __future__ import annotations
 
 try:
-    from farlane.backend.plane.farlane_plane import Call, CallGone, MessageRefused, Server, Tape
+    from farlane.backend.plane.farlane_plane import Call, CallGone, MessageRefused, Server, Tape, read_tape
 except ImportError as error:
     raise ImportError(
         f"the host's data plane cannot be loaded ({error}): install Farlane from its source with Rust's cargo there, or "
         "run `python backend/plane/build.py`"
     ) from error
 
-__all__ = ["Call", "CallGone", "MessageRefused", "Server", "Tape"]
+__all__ = ["Call", "CallGone", "MessageRefused", "Server", "Tape", "read_tape"]

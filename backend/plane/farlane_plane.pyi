@@ -20,6 +20,9 @@ class Tape:
     @property
     def last(self) -> bool: ...
 
+def read_tape(message: bytes) -> Tape | None:
+    """A Tape, if the message is one in the form in which every protobuf library writes it."""
+
 class Call:
     """One call of a guest. It belongs to the thread that serves it; `cancel` and `cancelled` are anybody's."""
 

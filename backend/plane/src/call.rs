@@ -76,7 +76,10 @@ pub struct Call {
 
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call").field("method", &self.method).field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("Call")
+            .field("method", &self.method)
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
     }
 }
 
@@ -139,10 +142,13 @@ impl Call {
                 Some(Ok(Some(message))) => {
                     Ok(message::tape(&message).map_or(Received::Other(message), Received::Tape))
                 }
-                Some(Err(status)) if status.code() == Code::OutOfRange => {
-                    Ok(Received::Refused(Status::resource_exhausted(status.message())))
-                }
-                Some(Err(status)) if status.code() == Code::Internal && std::error::Error::source(&status).is_none() => {
+                Some(Err(status)) if status.code() == Code::OutOfRange => Ok(Received::Refused(
+                    Status::resource_exhausted(status.message()),
+                )),
+                Some(Err(status))
+                    if status.code() == Code::Internal
+                        && std::error::Error::source(&status).is_none() =>
+                {
                     Ok(Received::Refused(status)) // gRPC's framing is broken
                 }
                 Some(Err(_)) => {
@@ -187,7 +193,10 @@ impl Call {
     /// Ends the call, whatever has become of it. The last thing done with it.
     pub fn finish(&self, code: Code, details: &str) {
         let (last, patience) = match (self.is_cancelled(), code) {
-            (true, _) => (Some(Status::unavailable("the host stops")), FAREWELL_OF_CANCELLED),
+            (true, _) => (
+                Some(Status::unavailable("the host stops")),
+                FAREWELL_OF_CANCELLED,
+            ),
             (false, Code::Ok) => (None, FAREWELL),
             (false, code) => (Some(Status::new(code, details)), FAREWELL),
         };

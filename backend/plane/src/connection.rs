@@ -44,7 +44,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 impl Socket {
     pub(crate) fn peer(&self) -> String {
         match self {
-            Self::Tcp(stream) => stream.peer_addr().map_or_else(|_| "tcp:".to_owned(), |address| format!("tcp:{address}")),
+            Self::Tcp(stream) => stream
+                .peer_addr()
+                .map_or_else(|_| "tcp:".to_owned(), |address| format!("tcp:{address}")),
             Self::Unix(_) => "unix:".to_owned(),
         }
     }
@@ -102,7 +104,11 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         .keep_alive_timeout(inner.options.keepalive_timeout)
         .serve_connection(socket, service);
     let mut ended = runtime.spawn(connection);
-    let limit = if refusing.is_some() { inner.options.refusal } else { inner.options.silence };
+    let limit = if refusing.is_some() {
+        inner.options.refusal
+    } else {
+        inner.options.silence
+    };
     loop {
         let call = runtime.block_on(async {
             tokio::select! {
@@ -149,7 +155,12 @@ impl hyper::service::Service<http::Request<Incoming>> for Service {
             method,
         };
         let bytes = self.inner.options.message_bytes;
-        Box::pin(async move { Ok(Grpc::new(Raw).max_decoding_message_size(bytes).streaming(begin, request).await) })
+        Box::pin(async move {
+            Ok(Grpc::new(Raw)
+                .max_decoding_message_size(bytes)
+                .streaming(begin, request)
+                .await)
+        })
     }
 }
 
@@ -179,8 +190,16 @@ impl Begin {
         if let Some(why) = self.refusing {
             return Err(Status::resource_exhausted(why));
         }
-        let runtime = self.runtime.upgrade().ok_or_else(|| Status::unavailable("the host stops"))?;
-        let (call, outgoing) = Call::new(std::mem::take(&mut self.method), self.peer.clone(), runtime, incoming);
+        let runtime = self
+            .runtime
+            .upgrade()
+            .ok_or_else(|| Status::unavailable("the host stops"))?;
+        let (call, outgoing) = Call::new(
+            std::mem::take(&mut self.method),
+            self.peer.clone(),
+            runtime,
+            incoming,
+        );
         self.inner.admit(&call)?;
         if self.idle.swap(false, Ordering::AcqRel) {
             let sent = self.calls.send(call.clone());

@@ -21,4 +21,4 @@ pub mod message;
 pub mod server;
 
 pub use call::{Call, Gone, Received};
-pub use server::{Options, Server, Serve};
+pub use server::{Options, Serve, Server};

@@ -69,10 +69,14 @@ impl Default for Options {
 pub(crate) type Spawn = fn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
 fn spawn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map(drop)
 }
 
-const NO_THREAD: &str = "the host can start no thread for it: its limit of threads or memory is reached";
+const NO_THREAD: &str =
+    "the host can start no thread for it: its limit of threads or memory is reached";
 const TOO_MANY_CALLS: &str = "the host has too many calls open; try again later";
 const TOO_MANY_CONNECTIONS: &str = "the host has too many connections open; try again later";
 
@@ -90,7 +94,9 @@ pub(crate) struct Inner {
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Inner")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -100,7 +106,10 @@ impl Inner {
         let mut calls = self.calls.lock();
         if calls.len() >= self.options.calls {
             drop(calls);
-            self.warn(format_args!("a call of {} is turned away: too many are open", call.peer));
+            self.warn(format_args!(
+                "a call of {} is turned away: too many are open",
+                call.peer
+            ));
             return Err(Status::resource_exhausted(TOO_MANY_CALLS));
         }
         calls.insert(call.number, (call.clone(), false));
@@ -126,7 +135,10 @@ impl Inner {
         let (inner, own) = (self.clone(), call.clone());
         (self.spawn)("farlane-call", Box::new(move || inner.serve_call(&own))).map_err(|error| {
             self.ended(&call);
-            self.warn(format_args!("a call of {} is turned away: {error}", call.peer));
+            self.warn(format_args!(
+                "a call of {} is turned away: {error}",
+                call.peer
+            ));
             Status::resource_exhausted(NO_THREAD)
         })
     }
@@ -138,7 +150,12 @@ impl Inner {
 
     /// Looks after calls whose threads are busy: their connections are driven, and a cancellation is told once.
     fn look(&self) {
-        let calls: Vec<_> = self.calls.lock().values().map(|(call, _)| call.clone()).collect();
+        let calls: Vec<_> = self
+            .calls
+            .lock()
+            .values()
+            .map(|(call, _)| call.clone())
+            .collect();
         for call in calls {
             if !call.look() {
                 continue;
@@ -155,7 +172,10 @@ impl Inner {
 
     fn connect(self: &Arc<Self>, socket: Socket) {
         if self.connections.load(Ordering::Acquire) >= self.options.connections {
-            self.warn(format_args!("a connection of {} is turned away: too many are open", socket.peer()));
+            self.warn(format_args!(
+                "a connection of {} is turned away: too many are open",
+                socket.peer()
+            ));
             let _ = connection::turn_away(self, socket, TOO_MANY_CONNECTIONS);
             return;
         }
@@ -163,7 +183,9 @@ impl Inner {
         let (inner, cell) = (self.clone(), Arc::new(Mutex::new(Some(socket))));
         let taken = cell.clone();
         let run = move || {
-            let Some(socket) = taken.lock().take() else { return };
+            let Some(socket) = taken.lock().take() else {
+                return;
+            };
             let _ended = Finally(|| {
                 inner.connections.fetch_sub(1, Ordering::AcqRel);
                 let _calls = inner.calls.lock();
@@ -171,7 +193,9 @@ impl Inner {
             });
             let peer = socket.peer();
             if let Err(error) = connection::serve(&inner, socket) {
-                inner.warn(format_args!("the connection of {peer} cannot be served: {error}"));
+                inner.warn(format_args!(
+                    "the connection of {peer} cannot be served: {error}"
+                ));
             }
         };
         if let Err(error) = (self.spawn)("farlane-call", Box::new(run)) {
@@ -251,7 +275,11 @@ impl Server {
     ///
     /// # Errors
     /// The system gives no thread or no pipe.
-    pub fn start(options: Options, serve: Box<dyn Serve>, listeners: Vec<Listener>) -> io::Result<Self> {
+    pub fn start(
+        options: Options,
+        serve: Box<dyn Serve>,
+        listeners: Vec<Listener>,
+    ) -> io::Result<Self> {
         Self::start_with(options, serve, listeners, spawn)
     }
 
@@ -272,11 +300,18 @@ impl Server {
         });
         let accepting = Arc::new(AtomicBool::new(true));
         let (woken, wake) = io::pipe()?;
-        let thread = thread::Builder::new().name("farlane-server".to_owned()).spawn({
-            let (inner, accepting) = (inner.clone(), accepting.clone());
-            move || listen(&inner, &accepting, &listeners, &woken)
-        })?;
-        Ok(Self { inner, thread: Mutex::new(Some(thread)), accepting, wake })
+        let thread = thread::Builder::new()
+            .name("farlane-server".to_owned())
+            .spawn({
+                let (inner, accepting) = (inner.clone(), accepting.clone());
+                move || listen(&inner, &accepting, &listeners, &woken)
+            })?;
+        Ok(Self {
+            inner,
+            thread: Mutex::new(Some(thread)),
+            accepting,
+            wake,
+        })
     }
 
     /// Calls that are open.
@@ -288,7 +323,9 @@ impl Server {
     /// Takes no new connections, gives the open calls `grace`, then cancels them, which interrupts their work, and waits until they are gone.
     /// Idempotent.
     pub fn stop(&self, grace: Duration) {
-        let Some(thread) = self.thread.lock().take() else { return };
+        let Some(thread) = self.thread.lock().take() else {
+            return;
+        };
         self.accepting.store(false, Ordering::Release);
         let _ = io::Write::write_all(&mut &self.wake, &[0]);
         let _ = thread.join();
@@ -323,19 +360,29 @@ impl Server {
 }
 
 /// The listening thread.
-fn listen(inner: &Arc<Inner>, accepting: &AtomicBool, listeners: &[Listener], woken: &io::PipeReader) {
+fn listen(
+    inner: &Arc<Inner>,
+    accepting: &AtomicBool,
+    listeners: &[Listener],
+    woken: &io::PipeReader,
+) {
     let mut polled: Vec<libc::pollfd> = listeners
         .iter()
         .map(Listener::descriptor)
         .chain([woken.as_raw_fd()])
-        .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
         .collect();
     let mut looked = Instant::now();
     while accepting.load(Ordering::Acquire) {
         let left = LOOK.saturating_sub(looked.elapsed()).as_millis();
         let timeout = libc::c_int::try_from(left).unwrap_or(0) + 1;
         // SAFETY: the array is ours, and as long as is said.
-        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+        let ready =
+            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
         if ready > 0 {
             for listener in listeners {
                 match listener.accept() {
@@ -352,5 +399,109 @@ fn listen(inner: &Arc<Inner>, accepting: &AtomicBool, listeners: &[Listener], wo
             looked = Instant::now();
             inner.look();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Code, Raw, Received};
+    use hyper_util::rt::TokioIo;
+    use std::os::unix::net::UnixListener;
+    use tonic::transport::{Channel, Uri};
+
+    /// Answers what it is sent.
+    struct Echo;
+
+    impl Serve for Echo {
+        fn serve(&self, call: &Arc<Call>) {
+            while let Ok(Received::Other(message)) = call.receive(None) {
+                if call.send(message, false).is_err() {
+                    break;
+                }
+            }
+            call.finish(Code::Ok, "");
+        }
+
+        fn cancelled(&self, _: &Arc<Call>) {}
+
+        fn warn(&self, _: &str) {}
+    }
+
+    fn start(name: &str, spawn: Spawn) -> (Server, String) {
+        let path =
+            std::env::temp_dir().join(format!("farlane-plane-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("bound");
+        listener.set_nonblocking(true).expect("set");
+        let server = Server::start_with(
+            Options::default(),
+            Box::new(Echo),
+            vec![Listener::Unix(listener)],
+            spawn,
+        );
+        (
+            server.expect("started"),
+            path.to_string_lossy().into_owned(),
+        )
+    }
+
+    async fn call(path: String, messages: Vec<&'static [u8]>) -> Result<Vec<bytes::Bytes>, Status> {
+        let connector = tower::service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move {
+                tokio::net::UnixStream::connect(path)
+                    .await
+                    .map(TokioIo::new)
+            }
+        });
+        let channel = Channel::from_static("http://localhost")
+            .connect_with_connector(connector)
+            .await;
+        let mut client = tonic::client::Grpc::new(
+            channel.map_err(|error| Status::unavailable(error.to_string()))?,
+        );
+        client
+            .ready()
+            .await
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        let request = tonic::Request::new(tokio_stream::iter(
+            messages.into_iter().map(bytes::Bytes::from_static),
+        ));
+        let path = http::uri::PathAndQuery::from_static("/farlane.v1.SessionService/Open");
+        let mut answers = client.streaming(request, path, Raw).await?.into_inner();
+        let mut all = Vec::new();
+        while let Some(answer) = answers.message().await? {
+            all.push(answer);
+        }
+        Ok(all)
+    }
+
+    fn run<T>(future: impl std::future::Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(future)
+    }
+
+    #[test]
+    fn messages_come_and_go_in_order() {
+        let (server, path) = start("echo", spawn);
+        let answers = run(call(path, vec![b"one", b"", b"three"])).expect("answered");
+        assert_eq!(answers, ["one", "", "three"]);
+        server.stop(Duration::from_secs(5));
+        assert_eq!(server.calls(), 0);
+    }
+
+    #[test]
+    fn a_host_that_can_start_no_thread_says_so() {
+        let (server, path) = start("threadless", |_, _| {
+            Err(io::Error::from(io::ErrorKind::WouldBlock))
+        });
+        let refused = run(call(path, vec![b"one"])).expect_err("no thread");
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert!(refused.message().contains("limit of threads"), "{refused}");
+        server.stop(Duration::ZERO);
     }
 }

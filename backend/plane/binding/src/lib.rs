@@ -14,8 +14,18 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-create_exception!(farlane_plane, CallGone, PyException, "The call was cancelled, or its connection broke.");
-create_exception!(farlane_plane, MessageRefused, PyException, "What came is no message that the host takes: (status code, why).");
+create_exception!(
+    farlane_plane,
+    CallGone,
+    PyException,
+    "The call was cancelled, or its connection broke."
+);
+create_exception!(
+    farlane_plane,
+    MessageRefused,
+    PyException,
+    "What came is no message that the host takes: (status code, why)."
+);
 
 /// A Tape message: the number of its group, its records, whether the group ends with it.
 #[pyclass(frozen, get_all, module = "farlane.backend.plane")]
@@ -23,6 +33,16 @@ struct Tape {
     group: u64,
     records: Py<PyBytes>,
     last: bool,
+}
+
+impl Tape {
+    fn new(py: Python<'_>, tape: &plane::message::Tape) -> Self {
+        Self {
+            group: tape.group,
+            records: PyBytes::new(py, &tape.records).unbind(),
+            last: tape.last,
+        }
+    }
 }
 
 /// One call of a guest. It belongs to the thread that serves it; `cancel` and `cancelled` are anybody's.
@@ -36,7 +56,8 @@ fn gone(call: &plane::Call) -> PyErr {
 }
 
 fn seconds(value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(format!("{value} seconds: {error}")))
+    Duration::try_from_secs_f64(value)
+        .map_err(|error| PyValueError::new_err(format!("{value} seconds: {error}")))
 }
 
 #[pymethods]
@@ -72,16 +93,16 @@ impl Call {
     fn receive(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
         let timeout = timeout.map(seconds).transpose()?;
         match py.detach(|| self.inner.receive(timeout)) {
-            Ok(Received::Tape(tape)) => {
-                let records = PyBytes::new(py, &tape.records).unbind();
-                Ok(Some(Py::new(py, Tape { group: tape.group, records, last: tape.last })?.into_any()))
+            Ok(Received::Tape(tape)) => Ok(Some(Py::new(py, Tape::new(py, &tape))?.into_any())),
+            Ok(Received::Other(message)) => {
+                Ok(Some(PyBytes::new(py, &message).into_any().unbind()))
             }
-            Ok(Received::Other(message)) => Ok(Some(PyBytes::new(py, &message).into_any().unbind())),
             Ok(Received::End) => Ok(None),
             Ok(Received::Late) => Err(PyTimeoutError::new_err("no message came in time")),
-            Ok(Received::Refused(status)) => {
-                Err(MessageRefused::new_err((status.code() as i32, status.message().to_owned())))
-            }
+            Ok(Received::Refused(status)) => Err(MessageRefused::new_err((
+                status.code() as i32,
+                status.message().to_owned(),
+            ))),
             Err(Gone) => Err(gone(&self.inner)),
         }
     }
@@ -93,7 +114,8 @@ impl Call {
     #[pyo3(signature = (message, *, flush = true))]
     fn send(&self, py: Python<'_>, message: &Bound<'_, PyBytes>, flush: bool) -> PyResult<()> {
         let message = Bytes::copy_from_slice(message.as_bytes());
-        py.detach(|| self.inner.send(message, flush)).map_err(|Gone| gone(&self.inner))
+        py.detach(|| self.inner.send(message, flush))
+            .map_err(|Gone| gone(&self.inner))
     }
 
     /// Ends the call with a gRPC status, whatever has become of it. The last thing done with it.
@@ -113,7 +135,9 @@ struct Functions {
 impl Functions {
     fn call(&self, function: &Py<PyAny>, call: &Arc<plane::Call>) {
         Python::attach(|py| {
-            let call = Call { inner: call.clone() };
+            let call = Call {
+                inner: call.clone(),
+            };
             if let Err(error) = function.call1(py, (call,)) {
                 error.write_unraisable(py, None);
             }
@@ -182,8 +206,16 @@ impl Server {
             // SAFETY: the caller gives the descriptors away.
             .map(|(descriptor, unix)| unsafe { Listener::adopt(descriptor, unix) })
             .collect();
-        let inner = plane::Server::start(options, Box::new(Functions { serve, cancelled, warn }), listeners?)
-            .map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let inner = plane::Server::start(
+            options,
+            Box::new(Functions {
+                serve,
+                cancelled,
+                warn,
+            }),
+            listeners?,
+        )
+        .map_err(|error| PyOSError::new_err(error.to_string()))?;
         Ok(Self { inner })
     }
 
@@ -201,11 +233,19 @@ impl Server {
     }
 }
 
+/// A Tape, if the message is one in the form in which every protobuf library writes it.
+#[pyfunction]
+fn read_tape(py: Python<'_>, message: &Bound<'_, PyBytes>) -> Option<Tape> {
+    plane::message::tape(&Bytes::copy_from_slice(message.as_bytes()))
+        .map(|tape| Tape::new(py, &tape))
+}
+
 #[pymodule]
 fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Server>()?;
     module.add_class::<Call>()?;
     module.add_class::<Tape>()?;
+    module.add_function(wrap_pyfunction!(read_tape, module)?)?;
     module.add("CallGone", module.py().get_type::<CallGone>())?;
     module.add("MessageRefused", module.py().get_type::<MessageRefused>())?;
     Ok(())
