@@ -105,4 +105,7 @@ class NativeDistribution(Distribution):
 
 
 build.sub_commands = [("build_shim", None), ("build_plane", None), *build.sub_commands]
-setup(distclass=NativeDistribution, cmdclass={"build_shim": BuildShim, "build_plane": BuildPlane, "bdist_wheel": PlatformWheel})
+setup(
+    distclass=NativeDistribution,
+    cmdclass={"build_shim": BuildShim, "build_plane": BuildPlane, "bdist_wheel": PlatformWheel},
+)

@@ -56,7 +56,10 @@ class Edge:
         calls = self._host.session_limit + SPARE_CALLS
         service = Service(self._host)
         self._server = Server(
-            [(listener.detach(), isinstance(each, UnixEndpoint)) for each, listener in zip(self._endpoints, listeners, strict=True)],
+            [
+                (listener.detach(), isinstance(each, UnixEndpoint))
+                for each, listener in zip(self._endpoints, listeners, strict=True)
+            ],
             service.serve,
             service.cancelled,
             log.warning,

@@ -38,7 +38,12 @@ class Wire:
 
     def __init__(self, target: str, channel: grpc.Channel | None = None) -> None:
         self.channel = channel or grpc.insecure_channel(
-            target, options=[("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1), ("grpc.default_authority", "localhost")]
+            target,
+            options=[
+                ("grpc.use_local_subchannel_pool", 1),
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.default_authority", "localhost"),
+            ],
         )
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.call = self.channel.stream_stream(
@@ -190,7 +195,9 @@ class TestBothTransports:
 
     def test_describe(self, served: Served, transport: int) -> None:
         served.wire(transport).open()
-        with grpc.insecure_channel(served.targets[transport], options=[("grpc.default_authority", "localhost")]) as channel:
+        with grpc.insecure_channel(
+            served.targets[transport], options=[("grpc.default_authority", "localhost")]
+        ) as channel:
             reply = channel.unary_unary(
                 "/farlane.v1.AdminService/Describe",
                 request_serializer=admin_pb2.DescribeRequest.SerializeToString,
