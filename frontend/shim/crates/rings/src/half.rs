@@ -168,7 +168,13 @@ impl<const SENDS: bool> Half<SENDS> {
     }
 
     /// True: the index has come so far. False: the time for spinning is over.
-    fn spin(&mut self, start: Instant, limit: Duration, at_least: u64, deadline: Option<Instant>) -> Result<bool, Error> {
+    fn spin(
+        &mut self,
+        start: Instant,
+        limit: Duration,
+        at_least: u64,
+        deadline: Option<Instant>,
+    ) -> Result<bool, Error> {
         loop {
             for _ in 0..ROUND {
                 if self.look()? >= at_least {

@@ -82,7 +82,8 @@ pub fn accept(socket: UnixStream, options: &Options, deadline: Option<Instant>) 
 
 /// Both sides in one process, for tests.
 pub fn pair(options: &Options) -> Result<(Rings, Rings), Error> {
-    let (one, other) = UnixStream::pair().map_err(|error| Error::System("socketpair", error.raw_os_error().unwrap_or(0)))?;
+    let (one, other) =
+        UnixStream::pair().map_err(|error| Error::System("socketpair", error.raw_os_error().unwrap_or(0)))?;
     let offered = offer(one, options, None)?;
     let accepted = accept(other, options, None)?;
     Ok((offered, accepted))

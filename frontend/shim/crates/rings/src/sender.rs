@@ -80,7 +80,12 @@ impl Sender {
     ///
     /// # Safety
     /// `length` bytes from `from` on can be read and are not part of the rings.
-    pub unsafe fn write_from(&mut self, from: *const u8, length: usize, deadline: Option<Instant>) -> Result<(), Error> {
+    pub unsafe fn write_from(
+        &mut self,
+        from: *const u8,
+        length: usize,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
         self.half.enter()?;
         if length as u64 > self.unwritten {
             return Err(Error::TooMuch);

@@ -225,7 +225,10 @@ fn memory_that_changes_all_the_time() {
             for _ in 0..20 {
                 let now = Some(Instant::now());
                 for result in [receive(&mut receiver, &mut random, now), send(&mut sender, &mut random, now)] {
-                    assert!(result.is_ok_and(|()| calls.fetch_add(1, Ordering::Relaxed) < u64::MAX) || result.is_err_and(allowed));
+                    assert!(
+                        result.is_ok_and(|()| calls.fetch_add(1, Ordering::Relaxed) < u64::MAX)
+                            || result.is_err_and(allowed)
+                    );
                 }
             }
         }
