@@ -25,7 +25,6 @@ from farlane.backend.errors import DeadTransport
 from grpc._cython import cygrpc
 
 _NO_FLAGS = 0
-_NOW = 0.0  # a deadline that has passed
 
 
 class Status(enum.IntEnum):
@@ -92,13 +91,6 @@ class Call:
         message = self._received.popleft()
         self._receive_next()  # the next one arrives while this one is replayed: one message more in memory, no more
         return message
-
-    def arrived(self) -> bool:
-        """Whether `receive` would not wait."""
-        while not (self._received or self._half_closed or self.cancelled):
-            if not self._wait(_NOW):
-                return False
-        return True
 
     def send(self, message: bytes) -> None:
         """Sends a message; returns once the one before it is on its way, so that a slow guest holds up its own session.

@@ -86,7 +86,6 @@ def open_session(host: Host, call: Call) -> tuple[Status, str]:
     try:
         # A kernel that runs for a guest that has gone need not end by itself.
         call.on_cancel = session.interrupt
-        session.watch(call.arrived)
         call.send(messages.write_welcome(admission))
         why = converse(admission, call)
         return Status.OK, ""
