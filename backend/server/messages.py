@@ -120,7 +120,7 @@ def _varint_bytes(value: int) -> bytes:
     return bytes(out)
 
 
-def write_welcome(admission: Admission) -> bytes:
+def write_welcome(admission: Admission, rings_ticket: bytes | None = None) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
     return pb.HostMessage(
@@ -140,6 +140,7 @@ def write_welcome(admission: Admission) -> bytes:
             payload_cache_bytes=CACHE_BYTES if admission.tape_version >= 2 else 0,
             codecs=CODECS if admission.tape_version >= 2 else (),
             checks=admission.checks,
+            rings_ticket=rings_ticket or b"",
         )
     ).SerializeToString()
 

@@ -95,7 +95,7 @@ class Service:
         with self._lock:
             self._running[call.number] = session.interrupt
         try:
-            call.send(messages.write_welcome(admission), flush=False)
+            call.send(messages.write_welcome(admission, call.ticket()), flush=False)
             why = converse(admission, call)
             return Status.OK, ""
         except (CallGone, DeadTransport) as error:

@@ -8,6 +8,7 @@ use crate::transport::describe;
 use prost::Message;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::Ordering;
 use tokio::io::unix::AsyncFd;
 use tokio::io::Interest;
 use tonic::Streaming;
@@ -17,7 +18,6 @@ const CUDA_ERROR_LAUNCH_FAILURE: i32 = 719;
 /// Returns when the host has ended the stream, or with the reason why nothing more can be expected from it.
 pub(crate) async fn converse(shared: &Shared, replies: &mut Streaming<HostMessage>) -> Result<(), String> {
     let timer = watch(shared).map_err(|error| format!("cannot watch the timer: {error}"))?;
-    let mut overdue = false;
     loop {
         tokio::select! {
             biased;
@@ -25,26 +25,37 @@ pub(crate) async fn converse(shared: &Shared, replies: &mut Streaming<HostMessag
                 let Some(message) = message.map_err(|status| describe(&status))? else {
                     return Ok(());
                 };
-                shared.counters.bytes_down.add(message.encoded_len() as u64);
-                let Some(host_message::Kind::Reply(reply)) = message.kind else {
-                    return Err("protocol error: the host sent something else than a reply".to_owned());
-                };
-                let acknowledged = settle(shared, &reply).map_err(|violation| format!("protocol error: {violation}"))?;
-                if acknowledged && overdue {
-                    overdue = send_aged(shared);
-                }
+                handle(shared, message)?;
             }
             ready = timer.readable() => {
                 ready.map_err(|error| format!("cannot watch the timer: {error}"))?.clear_ready();
                 shared.timer.clear();
-                overdue |= expire(shared);
+                if expire(shared) {
+                    shared.overdue.store(true, Ordering::Release);
+                }
             }
         }
     }
 }
 
+/// Does what a reply says, and sends an old tape that waited for that.
+///
+/// # Errors
+/// What the host did against the protocol.
+pub(crate) fn handle(shared: &Shared, message: HostMessage) -> Result<(), String> {
+    shared.counters.bytes_down.add(message.encoded_len() as u64);
+    let Some(host_message::Kind::Reply(reply)) = message.kind else {
+        return Err("protocol error: the host sent something else than a reply".to_owned());
+    };
+    let acknowledged = complete(shared, &reply).map_err(|violation| format!("protocol error: {violation}"))?;
+    if acknowledged && shared.overdue.swap(false, Ordering::AcqRel) && send_aged(shared) {
+        shared.overdue.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
 /// True when the reply acknowledged its group.
-fn settle(shared: &Shared, reply: &Reply) -> Result<bool, crate::ledger::Violation> {
+fn complete(shared: &Shared, reply: &Reply) -> Result<bool, crate::ledger::Violation> {
     let ledger = &shared.ledger;
     ledger.deliver(reply.group, &reply.results)?;
     let (unwatched, context) = (ledger.take_unwatched_error(), ledger.context());

@@ -8,6 +8,7 @@
 mod admin;
 mod age;
 mod append;
+mod carrier;
 mod config;
 mod connect;
 mod contexts;
@@ -24,6 +25,7 @@ mod loops;
 mod objects;
 mod outbox;
 mod output;
+mod reading;
 mod reads;
 pub mod report;
 mod session;
@@ -37,7 +39,7 @@ mod tests;
 
 pub use admin::describe_host;
 pub use append::Append;
-pub use config::{Config, ConfigError, Endpoint, Mode};
+pub use config::{Config, ConfigError, Endpoint, Mode, Transport};
 pub use counters::{Counter, Counters};
 pub use error::{Failure, OpenError, OpenReason};
 pub use fold::{Foreseen, Origin};

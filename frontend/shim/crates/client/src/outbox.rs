@@ -5,19 +5,18 @@
 //! timer ran out arms it again. A thread that waits for credit keeps the lock: the others could not send either.
 
 use crate::age::AgeTimer;
+use crate::carrier::Carrier;
 use crate::counters::Counters;
-use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, GuestMessage, Tape};
+use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, Tape};
 use crate::ledger::{Awaited, Entry, Ledger, Patience};
 use crate::loops::Loops;
 use crate::reads::Reads;
 use crate::spares::Spares;
 use fold::{Foreseen, Origin, Reason};
-use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 use tape::operations::code;
 use tape::{operations, whole_records, Writer};
-use tokio::sync::mpsc::UnboundedSender;
 
 /// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
 const BUSY_GROUPS: usize = 2;
@@ -53,7 +52,7 @@ pub(crate) struct Outbox {
     pub(crate) reads: Reads,
     /// The group for whose first record the age timer runs.
     timer: Option<u64>,
-    sender: Option<UnboundedSender<GuestMessage>>,
+    carrier: Option<Carrier>,
     spares: Arc<Spares>,
 }
 
@@ -75,7 +74,7 @@ pub(crate) enum Aged {
 }
 
 impl Outbox {
-    pub(crate) fn new(limits: Limits, sender: UnboundedSender<GuestMessage>) -> Self {
+    pub(crate) fn new(limits: Limits, carrier: Carrier) -> Self {
         let capacity = limits.group_bytes + 4096;
         Self {
             writer: Writer::with_capacity(capacity),
@@ -87,7 +86,7 @@ impl Outbox {
             last_slot: 0,
             reads: Reads::default(),
             timer: None,
-            sender: Some(sender),
+            carrier: Some(carrier),
         }
     }
 
@@ -256,7 +255,7 @@ impl Outbox {
             return Sent::Yes;
         }
         let work = self.loops.as_mut().map_or(0, Loops::take_work);
-        let Some(sender) = &self.sender else {
+        let Some(carrier) = &mut self.carrier else {
             self.writer.truncate(0);
             return Sent::Closed;
         };
@@ -282,23 +281,23 @@ impl Outbox {
             while !records.is_empty() {
                 let part = records.split_to(whole_records(&records, self.limits.message_bytes));
                 let tape = Tape { group, records: part, last: records.is_empty() };
-                post(sender, Kind::Tape(tape), counters);
+                carrier.post(Kind::Tape(tape), counters);
             }
         }
         Sent::Yes
     }
 
     /// Sends a message that is no part of a group.
-    pub(crate) fn post_aside(&self, kind: Kind, counters: &Counters) {
-        if let Some(sender) = &self.sender {
-            post(sender, kind, counters);
+    pub(crate) fn post_aside(&mut self, kind: Kind, counters: &Counters) {
+        if let Some(carrier) = &mut self.carrier {
+            carrier.post(kind, counters);
         }
     }
 
     /// Nothing is sent behind this.
     pub(crate) fn close(&mut self, goodbye: bool, counters: &Counters) {
-        if let (Some(sender), true) = (self.sender.take(), goodbye) {
-            post(&sender, Kind::Goodbye(Goodbye {}), counters);
+        if let (Some(mut carrier), true) = (self.carrier.take(), goodbye) {
+            carrier.post(Kind::Goodbye(Goodbye {}), counters);
         }
     }
 }
@@ -315,13 +314,4 @@ fn groups(mut records: &[u8], largest: usize) -> u64 {
         count += 1;
     }
     count
-}
-
-/// Hands a message to the background thread. When that is gone, the ledger is closed and tells everybody.
-pub(crate) fn post(sender: &UnboundedSender<GuestMessage>, kind: Kind, counters: &Counters) {
-    let message = GuestMessage { kind: Some(kind) };
-    let bytes = message.encoded_len() as u64;
-    if sender.send(message).is_ok() {
-        counters.bytes_up.add(bytes);
-    }
 }

@@ -11,13 +11,14 @@ use crate::counters::Counters;
 use crate::ledger::{Awaited, Ledger, Patience, Run};
 use crate::outbox::{Outbox, Sent};
 use crate::output::Held;
+use crate::reading::Reading;
 use crate::report::Section;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
 use fold::{Foreseen, Origin, Reason};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tape::Writer;
@@ -48,6 +49,10 @@ pub(crate) struct Shared {
     pub(crate) origin: OnceLock<fn() -> Origin>,
     /// The connection, for the child of a fork only.
     pub(crate) socket: RawFd,
+    /// A tape is old, but must wait for an acknowledgement.
+    pub(crate) overdue: AtomicBool,
+    /// Where replies come through shared memory.
+    pub(crate) reading: Option<Reading>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,7 +239,22 @@ impl Shared {
         let waiter = Arc::new(waiter);
         self.post(1, write, |slot| Awaited::new(slot, waiter.clone()))?;
         self.counters.round_trips.add(1);
-        waiter.wait().ok_or_else(|| self.over())
+        self.wait(&waiter).ok_or_else(|| self.over())
+    }
+
+    /// Waits for something that the connection's threads bring about.
+    fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
+        match &self.reading {
+            Some(reading) => reading.rely(wait),
+            None => wait(),
+        }
+    }
+
+    fn wait(&self, waiter: &Waiter) -> Option<Answer> {
+        match &self.reading {
+            Some(reading) => reading.wait(self, waiter),
+            None => waiter.wait(),
+        }
     }
 
     /// As `ask`, for so many questions (at least one), whose slots follow each other.
@@ -247,7 +267,7 @@ impl Shared {
         let run = Run { left: questions as u64 - 1, slot_step: 1, step: 0 };
         self.post(questions, write, |first| Awaited::new(first, waiter.clone()).followed_by(run))?;
         self.counters.round_trips.add(1);
-        waiter.wait().ok_or_else(|| self.over())?;
+        self.wait(&waiter).ok_or_else(|| self.over())?;
         Ok(waiter.take_answers())
     }
 
@@ -299,7 +319,7 @@ impl Shared {
             outbox.close_loops(Reason::Exit);
             outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
         });
-        let done = sent && self.ledger.drain(FINISH_STALL);
+        let done = sent && self.rely(|| self.ledger.drain(FINISH_STALL));
         if !done && self.status.get() == Phase::Finishing {
             log::error(format_args!(
                 "the host at {} has not finished the last work: leaving it after {} s without progress",
@@ -332,6 +352,9 @@ impl Shared {
             libc::close(self.socket);
             libc::close(self.timer.as_raw_fd());
         }
+        if let Some(reading) = &self.reading {
+            reading.abandon();
+        }
     }
 
     /// What folding has counted, for the report.
@@ -355,6 +378,9 @@ impl Shared {
             log::error(format_args!("connection to {} lost: {why}", self.endpoint));
         }
         self.ledger.close();
+        if let Some(reading) = &self.reading {
+            reading.close();
+        }
     }
 }
 

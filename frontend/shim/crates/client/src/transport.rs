@@ -14,7 +14,9 @@ use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
 use crate::leaks::Ignored;
 use crate::ledger::Ledger;
-use crate::outbox::{post, Limits, Outbox};
+use crate::carrier::{self, post, Carrier, MAX_REPLY_BYTES};
+use crate::outbox::{Limits, Outbox};
+use crate::reading::Reading;
 use crate::session::HelloInfo;
 use crate::shared::{self, Shared};
 use crate::{log, Config, Endpoint, Mode, Welcome};
@@ -23,6 +25,7 @@ use parking_lot::Mutex;
 use prost::Message;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::AtomicBool;
 use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
 use std::{fmt, io, mem, thread};
@@ -39,8 +42,6 @@ const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// The largest HTTP/2 frame the host may send: bulk data in few pieces.
 const FRAME_BYTES: u32 = 256 << 10;
-/// The largest message taken from a host.
-const MAX_REPLY_BYTES: usize = 16 << 20;
 
 /// With it loops are not folded: it has no templates.
 const OLDEST_TAPE: u32 = 1;
@@ -149,7 +150,12 @@ impl Task {
             let Ok(info) = said.await else { return Ok(()) }; // who opened has panicked
             let (sender, mut replies, welcome, counters) = self.shake_hands(channel, &info).await?;
             let timer = AgeTimer::new().map_err(|e| local(&e))?;
-            let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor));
+            let rings = carrier::join(&self.config, &welcome)?;
+            let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor, rings));
+            if shared.reading.is_some() {
+                let own = shared.clone();
+                spawn(move || read_rings(&own)).map_err(|e| local(&e))?;
+            }
             if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_err() {
                 return Ok(()); // opening timed out meanwhile
             }
@@ -169,6 +175,7 @@ impl Task {
         counters: Counters,
         timer: AgeTimer,
         socket: RawFd,
+        rings: Option<rings::Rings>,
     ) -> Shared {
         let limits = Limits {
             group_bytes: self.config.group_bytes.clamp(1, usize::try_from(welcome.credit_bytes).unwrap_or(usize::MAX)),
@@ -176,10 +183,16 @@ impl Task {
             age: self.config.age,
             fold: self.config.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
         };
+        let (carrier, reading) = match rings {
+            None => (Carrier::Stream(sender), None),
+            Some(rings::Rings { sender: own, receiver, handle }) => {
+                (Carrier::Rings { sender: own, stream: sender }, Some(Reading::new(receiver, handle)))
+            }
+        };
         Shared {
             endpoint: self.config.endpoint.to_string(),
             status: shared::Status::running(),
-            outbox: Mutex::new(Outbox::new(limits, sender)),
+            outbox: Mutex::new(Outbox::new(limits, carrier)),
             ledger: Ledger::new(welcome.credit_bytes),
             contexts: Contexts::default(),
             output: crate::output::Held::default(),
@@ -187,6 +200,8 @@ impl Task {
             timer,
             origin: OnceLock::new(),
             socket,
+            overdue: AtomicBool::new(false),
+            reading,
         }
     }
 
@@ -243,6 +258,14 @@ impl Task {
             }
             Some(host_message::Kind::Reply(_)) | None => Err(broken(&"its first message is no welcome")),
         }
+    }
+}
+
+/// The thread that reads rings, as long as the session lasts.
+fn read_rings(shared: &Shared) {
+    if let Some(reading) = &shared.reading {
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| reading.run(shared)))
+            .map_err(|_| shared.fail("internal error"));
     }
 }
 

@@ -195,6 +195,11 @@ impl Waiter {
         self.wake.notify_one();
     }
 
+    /// Whether `wait` would not wait.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().end.is_some()
+    }
+
     /// Waits for the outcome; None when the transport died first.
     pub(crate) fn wait(&self) -> Option<Answer> {
         let mut state = self.state.lock();
