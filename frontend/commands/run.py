@@ -62,6 +62,13 @@ class RunCommand:
             help="whether the program's clocks wait for work whose synchronization was answered early (default: faithful)",
         )
         parser.add_argument(
+            "--transport",
+            choices=shim_library.TRANSPORTS,
+            default=None,
+            help="what carries messages: shared memory (shm) where the host is on this machine and listens on a Unix socket, else gRPC "
+            "(default: auto)",
+        )
+        parser.add_argument(
             "--guards",
             action="store_true",
             help="let copies to the host in loops wait until their destination is first touched, where the kernel can tell",
@@ -148,6 +155,7 @@ class RunCommand:
                 guards=_guards(arguments),
                 checks=checks,
                 interop=interop,
+                transport=arguments.transport,
             )
             steering.steer(environment, arguments.device, None if embedded else host)
             if os.environ.get(shim_library.SMI) != "off":

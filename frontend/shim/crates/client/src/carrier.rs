@@ -24,7 +24,7 @@ pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
 /// The way to the host. The gRPC stream stays open beside the rings: its end is the session's.
 pub(crate) enum Carrier {
     Stream(UnboundedSender<GuestMessage>),
-    Rings { sender: rings::Sender, stream: UnboundedSender<GuestMessage> },
+    Rings { sender: rings::Sender, _stream: UnboundedSender<GuestMessage> },
 }
 
 impl fmt::Debug for Carrier {
@@ -98,7 +98,10 @@ pub(crate) fn join(config: &Config, welcome: &Welcome) -> Result<Option<rings::R
         return Ok(None);
     }
     match try_join(config, welcome) {
-        Ok(rings) => Ok(Some(rings)),
+        Ok(rings) => {
+            log::info(format_args!("messages go through shared memory"));
+            Ok(Some(rings))
+        }
         Err(why) if wanted == Transport::Shm => Err(OpenError::new(OpenReason::Local, format!(
             "there is no shared memory with the host at {}: {why}. Leave FARLANE_TRANSPORT unset, or start the host on a Unix socket \
              of this machine",

@@ -5,6 +5,7 @@
 //! holds while waiting for the host: the outbox, which such a thread may hold, is only tried.
 
 use crate::age::AgeTimer;
+use crate::carrier::{self, post, Carrier, MAX_REPLY_BYTES};
 use crate::connect::{self, Socket};
 use crate::contexts::Contexts;
 use crate::conversation::converse;
@@ -14,7 +15,6 @@ use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
 use crate::leaks::Ignored;
 use crate::ledger::Ledger;
-use crate::carrier::{self, post, Carrier, MAX_REPLY_BYTES};
 use crate::outbox::{Limits, Outbox};
 use crate::reading::Reading;
 use crate::session::HelloInfo;
@@ -186,7 +186,7 @@ impl Task {
         let (carrier, reading) = match rings {
             None => (Carrier::Stream(sender), None),
             Some(rings::Rings { sender: own, receiver, handle }) => {
-                (Carrier::Rings { sender: own, stream: sender }, Some(Reading::new(receiver, handle)))
+                (Carrier::Rings { sender: own, _stream: sender }, Some(Reading::new(receiver, handle)))
             }
         };
         Shared {
@@ -264,8 +264,8 @@ impl Task {
 /// The thread that reads rings, as long as the session lasts.
 fn read_rings(shared: &Shared) {
     if let Some(reading) = &shared.reading {
-        let _ = panic::catch_unwind(AssertUnwindSafe(|| reading.run(shared)))
-            .map_err(|_| shared.fail("internal error"));
+        let _ =
+            panic::catch_unwind(AssertUnwindSafe(|| reading.run(shared))).map_err(|_| shared.fail("internal error"));
     }
 }
 
