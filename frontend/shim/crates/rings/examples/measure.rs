@@ -1,4 +1,5 @@
-//! Times of the rings, of a Unix socket pair and of `memcpy`, between two processes. benchmarks/rings.py makes a table of it.
+//! Times of the rings, of a Unix socket pair and of `memcpy`, between two processes. benchmarks/rings.py makes a
+//! table of it.
 //!
 //! Usage: measure ROUNDS [CAPACITY [PROCESSOR PROCESSOR]]
 //!
@@ -133,8 +134,8 @@ fn pin(processor: usize) {
     }
 }
 
-/// Adaptive waiting asks how many processors a thread may use: with each side pinned to its own it would never spin. So the
-/// other processor stays allowed, and the sides start apart; the scheduler leaves them where they are.
+/// Adaptive waiting asks how many processors a thread may use: with each side pinned to its own it would never spin.
+/// So the other processor stays allowed, and the sides start apart; the scheduler leaves them where they are.
 fn start_on(processor: usize, waiting_decides: bool, both: [usize; 2]) {
     pin(processor);
     if waiting_decides && both[0] != both[1] {

@@ -18,7 +18,8 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"FARLRING");
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const BYTES: usize = 32;
 
-/// Room for control messages with a descriptor more than is allowed, so that a second one is seen, aligned as they need it.
+/// Room for control messages with a descriptor more than is allowed, so that a second one is seen, aligned as they
+/// need it.
 #[repr(C, align(8))]
 struct Ancillary([u8; 64]);
 

@@ -4,6 +4,7 @@
 
 use crate::layout::Ring;
 
+#[cfg(not(miri))]
 type Copy = unsafe extern "C" fn(*mut libc::c_void, *const libc::c_void, usize) -> *mut libc::c_void;
 
 /// Loaded with `read_volatile`, so that the compiler does not know what it calls.

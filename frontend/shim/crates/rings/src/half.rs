@@ -18,7 +18,7 @@ const ROUND: u32 = 32;
 const USELESS: u32 = 16;
 const PAUSE: Duration = Duration::from_millis(1);
 /// A message's bytes are published in pieces of at most this size, so that both sides copy at the same time.
-const PIECE: u64 = 64 << 10;
+const PIECE: u64 = 16 << 10;
 
 /// The length's bytes in front of each message.
 pub(crate) const LENGTH_BYTES: u64 = 8;

@@ -67,8 +67,8 @@ pub(crate) struct Ring {
     pub memory: Arc<Memory>,
 }
 
-// SAFETY: the addresses are those of memory that `memory` keeps mapped. Control is made of atomics; the bytes are touched by
-// the one Sender and the one Receiver of this process, each in the part that the indices give it.
+// SAFETY: the addresses are those of memory that `memory` keeps mapped. Control is made of atomics; the bytes are
+// touched by the one Sender and the one Receiver of this process, each in the part that the indices give it.
 unsafe impl Send for Ring {}
 // SAFETY: as above; through a shared reference only atomics are reached.
 unsafe impl Sync for Ring {}
@@ -97,7 +97,8 @@ impl Ring {
     /// Only where the memory is mapped: not in the child of a fork ([`Memory::is_here`]).
     #[inline]
     pub fn control(&self) -> &Control {
-        // SAFETY: the memory is mapped, as the caller has checked, zeroed at first, aligned to a page, and only holds atomics.
+        // SAFETY: the memory is mapped, as the caller has checked, zeroed at first, aligned to a page, and only holds
+        // atomics.
         unsafe { self.control.as_ref() }
     }
 
@@ -116,7 +117,8 @@ impl Ring {
     #[inline]
     fn word(&self, index: u64) -> &AtomicU64 {
         let offset = (index & (self.capacity as u64 - 1) & !7) as usize;
-        // SAFETY: the offset is aligned and eight bytes behind it are inside the ring, whose size is a multiple of eight.
+        // SAFETY: the offset is aligned and eight bytes behind it are inside the ring, whose size is a multiple of
+        // eight.
         unsafe { self.data.add(offset).cast::<AtomicU64>().as_ref() }
     }
 

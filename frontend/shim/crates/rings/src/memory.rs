@@ -1,4 +1,5 @@
-//! The shared memory: made and sealed, or received and checked, then mapped; and how a child of a fork is kept away from it.
+//! The shared memory: made and sealed, or received and checked, then mapped; and how a child of a fork is kept away
+//! from it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;

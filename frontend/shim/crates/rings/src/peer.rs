@@ -93,8 +93,8 @@ impl Handle {
         self.peer.is_gone()
     }
 
-    /// For the handler of a fork in the child: the child lets go of its copy of the socket, so that the other side notices
-    /// when the parent ends. It only makes system calls. In the process that made the rings it does nothing.
+    /// For the handler of a fork in the child: the child lets go of its copy of the socket, so that the other side
+    /// notices when the parent ends. It only makes system calls. In the process that made the rings it does nothing.
     pub fn close_in_child(&self) {
         let (Some(socket), false) = (self.peer.socket(), self.rings[0].memory.is_here()) else { return };
         // The number stays taken, so that dropping the socket closes nothing of the child's.

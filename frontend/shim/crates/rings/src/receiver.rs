@@ -26,8 +26,8 @@ impl Receiver {
         self.limit = limit.min(LONGEST);
     }
 
-    /// Whether a message's beginning has arrived that [`Receiver::next`] has not returned yet. Does not wait. In the middle of
-    /// a message: whether more of it has arrived.
+    /// Whether a message's beginning has arrived that [`Receiver::next`] has not returned yet. Does not wait. In the
+    /// middle of a message: whether more of it has arrived.
     pub fn arrived(&mut self) -> Result<bool, Error> {
         self.half.enter()?;
         let least = if self.remaining == 0 { LENGTH_BYTES } else { 1 };
@@ -71,7 +71,8 @@ impl Receiver {
 
     /// Reads the message's next bytes, all that `to` has room for, and waits for them.
     ///
-    /// After `TimedOut`, `Interrupted` and `PeerGone` the bytes by which [`Receiver::remaining`] has become less are in `to`.
+    /// After `TimedOut`, `Interrupted` and `PeerGone` the bytes by which [`Receiver::remaining`] has become less are
+    /// in `to`.
     pub fn read(&mut self, to: &mut [u8], deadline: Option<Instant>) -> Result<(), Error> {
         // SAFETY: a slice may be written.
         unsafe { self.read_to(to.as_mut_ptr(), to.len(), deadline) }
@@ -101,7 +102,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// Waits for the next message and puts it into `to`, whose contents it replaces. The vector grows as the bytes arrive.
+    /// Waits for the next message and puts it into `to`, whose contents it replaces. The vector grows as the bytes
+    /// arrive.
     ///
     /// After an error in the middle of a message its beginning is in `to`.
     pub fn receive(&mut self, to: &mut Vec<u8>, deadline: Option<Instant>) -> Result<(), Error> {

@@ -61,7 +61,8 @@ impl Rings {
     }
 }
 
-/// Makes rings and sends their memory over a connected Unix stream socket, which is kept to notice the other side's end.
+/// Makes rings and sends their memory over a connected Unix stream socket, which is kept to notice the other side's
+/// end.
 ///
 /// The other side may refuse them: then it closes the socket.
 pub fn offer(socket: UnixStream, options: &Options, deadline: Option<Instant>) -> Result<Rings, Error> {

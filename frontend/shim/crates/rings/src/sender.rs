@@ -28,8 +28,8 @@ impl Sender {
 
     /// Sends one message, whose bytes are those of the slices, and waits while the ring is full.
     ///
-    /// `TimedOut` and `Interrupted` may come after a part was sent: then [`Sender::unwritten`] says how many bytes are left, and
-    /// [`Sender::write`] sends them.
+    /// `TimedOut` and `Interrupted` may come after a part was sent: then [`Sender::unwritten`] says how many bytes
+    /// are left, and [`Sender::write`] sends them.
     pub fn send(&mut self, slices: &[&[u8]], deadline: Option<Instant>) -> Result<(), Error> {
         self.begin(slices.iter().map(|slice| slice.len() as u64).sum(), deadline)?;
         // SAFETY: slices may be read.
@@ -69,8 +69,8 @@ impl Sender {
         self.unwritten
     }
 
-    /// Writes the next bytes of the message that was begun, and waits while the ring is full. The other side sees them at
-    /// once, not only when the message is complete.
+    /// Writes the next bytes of the message that was begun, and waits while the ring is full. The other side sees
+    /// them at once, not only when the message is complete.
     pub fn write(&mut self, bytes: &[u8], deadline: Option<Instant>) -> Result<(), Error> {
         // SAFETY: a slice may be read.
         unsafe { self.write_from(bytes.as_ptr(), bytes.len(), deadline) }
@@ -112,8 +112,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Lends the next bytes of the ring for the message that was begun: at least one unless the message is complete, which
-    /// [`Sender::filled`] counts as written.
+    /// Lends the next bytes of the ring for the message that was begun: at least one unless the message is complete,
+    /// which [`Sender::filled`] counts as written.
     pub fn space(&mut self, deadline: Option<Instant>) -> Result<Piece, Error> {
         self.half.enter()?;
         self.wait_room(self.half.piece().min(self.unwritten), deadline)?;

@@ -132,7 +132,8 @@ fn a_peer_that_dies_ends_a_send_into_a_full_ring() {
     assert_eq!(sending.join().unwrap(), Err(Error::PeerGone));
 }
 
-/// What the child of a fork finds, as an exit status: 0 if all is as it must be. No allocation before the fork's own checks.
+/// What the child of a fork finds, as an exit status: 0 if all is as it must be. No allocation before the fork's own
+/// checks.
 fn child_of_a_fork(rings: Rings, address: *mut u8) -> i32 {
     let Rings { mut sender, mut receiver, handle } = rings;
     let mut residency = 0;

@@ -32,7 +32,7 @@ fn send(sender: &mut Sender, bytes: &[u8], random: &mut Random) {
         }
         3 if bytes.len() <= 4088 => while !sender.try_send(&[&bytes[..cut], &bytes[cut..]]).unwrap() {},
         4 if bytes.len() <= 4000 => {
-            drop(sender.reserve(17, None).unwrap());
+            let _ = sender.reserve(17, None).unwrap();
             let mut room = sender.reserve(bytes.len() + random.below(88) as usize, None).unwrap();
             room.put(&bytes[..cut]).unwrap();
             let mut done = cut;
@@ -195,7 +195,7 @@ fn a_reservation_sends_what_was_filled_and_nothing_when_dropped() {
     room.put(b"abc").unwrap();
     assert_eq!(room.put(&[0; 98]), Err(Error::TooMuch));
     assert_eq!(room.filled(98), Err(Error::TooMuch));
-    drop(room);
+    // The room is dropped here, without `commit`.
     assert!(!other.receiver.arrived().unwrap());
     let mut room = one.sender.reserve(100, None).unwrap();
     room.put(b"defg").unwrap();

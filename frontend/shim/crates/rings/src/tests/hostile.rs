@@ -212,7 +212,8 @@ fn memory_that_changes_all_the_time() {
         let mut random = Random(6);
         let began = Instant::now();
         while began.elapsed().as_millis() < 1500 {
-            // Fresh halves on memory that is nothing but fresh. The indices begin at zero, so zero is what they meet at times.
+            // Fresh halves on memory that is nothing but fresh. The indices begin at zero, so zero is what they meet
+            // at times.
             let peer = Arc::new(Peer::new(None));
             let mut receiver =
                 Receiver::new(Half::new(Ring::new(&mine, capacities, 1), peer.clone(), Waiting::Sleep), LIMIT);

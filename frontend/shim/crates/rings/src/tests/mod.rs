@@ -1,4 +1,5 @@
-//! Both sides in one process, over plain memory: what Miri and ThreadSanitizer can follow. Two processes: the folder tests/.
+//! Both sides in one process, over plain memory: what Miri and ThreadSanitizer can follow. Two processes: the folder
+//! tests/.
 
 mod exchange;
 mod hostile;

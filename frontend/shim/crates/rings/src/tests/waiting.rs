@@ -76,36 +76,42 @@ fn a_peer_that_left_ends_waits_after_what_it_had_sent() {
     }
 }
 
-/// One side sleeps at each turn and the other wakes it. A lost wake-up costs a look's 50 ms.
+/// Each side sleeps at each turn and the other wakes it. A lost wake-up makes a turn last until the next look, 50 ms.
 #[test]
 fn no_wake_up_is_lost() {
-    let turns = if cfg!(miri) { 20 } else { 5000 };
+    let turns = if cfg!(miri) { 20 } else { 1000 };
     let (mut one, mut other, _peers) = plain_pair(&Options { waiting: Waiting::Sleep, ..small() });
     std::thread::scope(|scope| {
-        scope.spawn(move || {
+        let theirs = scope.spawn(move || {
             for _ in 0..turns {
                 assert_eq!(other.receiver.next(None), Ok(1));
                 other.receiver.skip(None).unwrap();
                 other.sender.send(&[b"a"], None).unwrap();
             }
-            assert!(other.receiver.counters().slept > 0);
+            (other.receiver.counters().slept, other.sender.counters().rang)
         });
+        let mut slow = 0;
         for _ in 0..turns {
-            let deadline = Instant::now() + Duration::from_secs(20);
+            let began = Instant::now();
             one.sender.send(&[b"q"], None).unwrap();
-            assert_eq!(one.receiver.next(Some(deadline)), Ok(1));
+            assert_eq!(one.receiver.next(Some(began + Duration::from_secs(20))), Ok(1));
             one.receiver.skip(None).unwrap();
+            slow += u32::from(began.elapsed() > Duration::from_millis(45));
         }
+        assert!(cfg!(miri) || slow < turns / 20, "{slow} of {turns} turns were slow");
+        // Where both share a processor, one of them may never find nothing.
+        let (slept, rang) = theirs.join().unwrap();
+        let (slept, rang) = (slept + one.receiver.counters().slept, rang + one.sender.counters().rang);
+        assert!(slept > 0 && rang > 0, "{slept} {rang}");
     });
-    let (waits, wakes) = (one.receiver.counters().slept, one.sender.counters().rang);
-    assert!(waits > 0 && wakes > 0, "{waits} {wakes}");
 }
 
 /// A sleeper in a large message is woken for half a ring, so it sleeps less often than pieces are published.
 #[test]
 fn a_large_message_wakes_for_half_a_ring() {
-    let (mut one, mut other, _peers) = plain_pair(&Options { waiting: Waiting::Sleep, ..small() });
-    let length = if cfg!(miri) { 20_000 } else { 4 << 20 };
+    let (capacity, length) = if cfg!(miri) { (4096, 20_000) } else { (1 << 20, 64 << 20) };
+    let options = Options { waiting: Waiting::Sleep, outgoing: capacity, ..small() };
+    let (mut one, mut other, _peers) = plain_pair(&options);
     std::thread::scope(|scope| {
         let sent = scope.spawn(move || {
             one.sender.send(&[&vec![5; length]], None).unwrap();
@@ -116,8 +122,8 @@ fn a_large_message_wakes_for_half_a_ring() {
         other.receiver.read(&mut bytes, None).unwrap();
         assert!(bytes.iter().all(|&byte| byte == 5));
         let sleeps = sent.join().unwrap() + other.receiver.counters().slept;
-        let halves = length as u64 / 2048;
-        assert!(sleeps <= 2 * halves + 20, "{sleeps} sleeps for {halves} halves");
+        let halves = (2 * length / capacity) as u64;
+        assert!(sleeps <= 3 * halves + 20, "{sleeps} sleeps for {halves} halves");
     });
 }
 
