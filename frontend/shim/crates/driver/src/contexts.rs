@@ -2,6 +2,12 @@
 //!
 //! A context is never freed and its number never used again: a handle of a destroyed context stays recognizable. The contexts of a process share
 //! its session; what each holds is `operations::ownership`'s. Locking: one mutex around the list and the primary contexts' counts, a leaf.
+//!
+//! Rooms: `current` (each thread's stack of them), `context` (the functions of the API about contexts), `resources` (the parts of a device).
+
+pub(crate) mod context;
+pub mod current;
+pub(crate) mod resources;
 
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};

@@ -4,6 +4,8 @@
 //!
 //! Source: CUDA driver API, "Graph Management".
 
+mod node_parameters;
+
 use std::ffi::{c_char, c_uint, c_void};
 
 use abi::driver::{
@@ -17,7 +19,7 @@ use operations::stream::memory_operations::Batch;
 use operations::types::{Dim3, KernelNodeParams};
 use session::call::{Error, Outcome};
 
-pub use super::node_parameters::*;
+pub use self::node_parameters::*;
 use super::stream::operations;
 use super::{contexts, copies, give, give_if_wanted};
 

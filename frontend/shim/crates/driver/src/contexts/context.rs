@@ -15,9 +15,9 @@ use session::call::{Error, Outcome};
 use session::contexts::act_for;
 use session::{log, process, work};
 
-use super::contexts::{self, Context};
-use super::entry::{self, INVALID_CONTEXT};
-use super::{current, give, give_if_wanted};
+use crate::contexts::{self, Context};
+use crate::entry::{self, INVALID_CONTEXT};
+use crate::{current, give, give_if_wanted};
 
 /// The version of the API that a context is of: cuCtxGetApiVersion's answer since CUDA 3.2.
 const API_VERSION: c_uint = 3020;

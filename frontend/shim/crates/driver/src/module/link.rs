@@ -22,8 +22,8 @@ use session::call::{Error, Outcome};
 use session::log;
 
 use super::archive;
-use super::give;
 use super::jit::Logs;
+use crate::give;
 
 /// A link in progress.
 struct Link {
@@ -163,7 +163,7 @@ pub unsafe fn cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, siz
         let result = link.result.as_mut().ok_or(Error::UNKNOWN)?;
         // SAFETY: the caller's places; the size is optional.
         unsafe {
-            super::give_if_wanted(sizeOut, result.len());
+            crate::give_if_wanted(sizeOut, result.len());
             give(cubinOut, result.as_mut_ptr().cast())
         }
     })

@@ -13,7 +13,7 @@ use operations::memory::{memcpy_3d, memcpy_3d_async};
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
 
-use super::{contexts, copies};
+use crate::{contexts, copies};
 
 unsafe fn wait(default: DefaultStream, given: &CUDA_MEMCPY3D) -> Outcome {
     let parameters = copies::parameters(given)?;

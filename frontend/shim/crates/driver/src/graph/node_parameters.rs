@@ -11,9 +11,9 @@ use abi::driver::{
 use operations::graph;
 use session::call::{Error, Outcome};
 
-use super::graph::kernel_parameters;
-use super::stream::described;
-use super::{copies, current, give};
+use crate::graph::kernel_parameters;
+use crate::stream::described;
+use crate::{copies, current, give};
 
 /// Behind which words of the parameters of the other kinds their context stands, as far as they have one.
 const CONTEXTS: [(i32, usize); 3] =

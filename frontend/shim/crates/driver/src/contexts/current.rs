@@ -10,8 +10,8 @@ use session::contexts as tape_contexts;
 use session::own::{Slot, Use};
 use session::process;
 
-use super::contexts::{self, Context};
-use super::entry;
+use crate::contexts::{self, Context};
+use crate::entry;
 
 /// A thread's contexts. The top one lies apart: every call looks at it.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use session::call::Outcome;
 use session::function::DefaultStream;
 
 pub use super::boxes::*;
-use super::contexts;
+use crate::contexts;
 
 /// Copies that wait, and their twins in a stream: name, name of the twin, types of the ends, direction.
 macro_rules! lines {

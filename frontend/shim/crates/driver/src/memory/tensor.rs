@@ -16,7 +16,7 @@ use abi::driver::{
 use session::call::{Error, Outcome};
 use session::{process, report};
 
-use super::give_if_wanted;
+use crate::give_if_wanted;
 
 /// Bytes of an element by CUtensorMapDataType; the types behind these have less than a byte.
 const SIZES: [u64; 13] = [1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4];

@@ -15,9 +15,9 @@ use operations::module::{self, loading, Kind};
 use session::call::{Error, Outcome};
 use session::process;
 
-use super::give;
 use super::jit::Logs;
-use super::module::{attribute, function};
+use crate::give;
+use crate::module::{attribute, function};
 
 pub unsafe fn cuLibraryLoadData(
     library: *mut CUlibrary,

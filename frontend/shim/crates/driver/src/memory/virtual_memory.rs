@@ -19,7 +19,7 @@ use operations::memory::{virtual_memory, Access, Properties};
 use session::call::{Error, Outcome};
 use session::process;
 
-use super::give;
+use crate::give;
 
 /// More descriptions of access than there are locations.
 const MOST_LOCATIONS: usize = 1024;

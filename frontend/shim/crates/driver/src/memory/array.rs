@@ -9,7 +9,7 @@ use operations::memory::{self, allocate_array, array_of, handle_of};
 use operations::types::BoxExtent;
 use session::call::{Error, Outcome};
 
-use super::{formats, give};
+use crate::{formats, give};
 
 /// Sparse arrays, arrays that are mapped later, and those for graphics.
 const REFUSED_FLAGS: c_uint = 0x10 | 0x20 | 0x40 | 0x80;

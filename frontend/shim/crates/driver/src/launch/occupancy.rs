@@ -1,4 +1,4 @@
-//! Occupancy as the driver API has it: the formula is `crate::occupancy`'s.
+//! Occupancy as the driver API has it: the formula is `operations::occupancy`'s.
 //!
 //! Source: CUDA driver API, "Occupancy".
 
@@ -14,9 +14,9 @@ use operations::{launch, module, occupancy};
 use session::call::{Error, Outcome};
 use session::process;
 
-use super::give;
-use super::launch::runtime_config;
-use super::module::function;
+use crate::give;
+use crate::launch::runtime_config;
+use crate::module::function;
 
 pub unsafe fn cuOccupancyMaxPotentialClusterSize(
     clusterSize: *mut c_int,

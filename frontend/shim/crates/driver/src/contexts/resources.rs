@@ -6,7 +6,7 @@ use abi::driver::{CUcontext, CUdevResource, CUdevResourceType};
 use operations::device;
 use session::call::Outcome;
 
-use super::context::named;
+use crate::context::named;
 
 pub unsafe fn cuCtxGetDevResource(hCtx: CUcontext, resource: *mut CUdevResource, type_: CUdevResourceType) -> Outcome {
     // SAFETY: the caller's promise.
