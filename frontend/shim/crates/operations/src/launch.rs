@@ -21,7 +21,7 @@ use crate::{graph, hostmem, managed, occupancy, stream};
 use session::call::{error_of, Error, Outcome};
 use session::function::DefaultStream;
 use session::work::order::Stream;
-use session::{contexts, guards, log, output, permission, process, trace, work};
+use session::{contexts, lazy_readback, log, output, permission, process, trace, work};
 use tape::generated_operations as operation;
 use tape::Writer;
 
@@ -243,7 +243,7 @@ pub unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch
     let function = prepared.kernel.function()?;
     let stream: &Stream = &stream;
     let (number, shared, cooperative) = (stream.number, launch.shared_bytes as u32, launch.cooperative);
-    let as_calls = managed::any() || guards::active() || !process::session()?.defers();
+    let as_calls = managed::any() || lazy_readback::active() || !process::session()?.defers();
     if let Some(iteration) = permission::take_foreseen().filter(|_| !as_calls && !cooperative) {
         foreseen::tell(default, &prepared, shared, number, &iteration);
     }

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 
 use abi::{cudaStream_t, dim3};
-use session::own::{Slot, Use};
+use session::thread_state::{Slot, Use};
 
 /// What stands between the angle brackets.
 #[derive(Clone, Copy)]

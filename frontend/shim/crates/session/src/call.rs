@@ -1,4 +1,10 @@
-//! What an operation returns, and how a failure of the session becomes an error of the call.
+//! A call of the program: what its operation returns, and how a failure of the session becomes an error of the call.
+//!
+//! Rooms: `function` (its row in the API tables), `frame` (its place in the program), `callers` (the library it comes from).
+
+pub mod callers;
+pub mod frame;
+pub mod function;
 
 use client::Failure;
 

@@ -11,6 +11,8 @@
 //!
 //! Source: protos/manifest.md, "Identity", "Where it is found".
 
+pub mod objects;
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,8 +25,8 @@ use client::{Mode, Session};
 use manifest::code::Expression;
 use manifest::{Manifest, CONDITIONAL, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC, MAX_BYTES};
 
+use self::objects::Object;
 use crate::log;
-use crate::objects::{self, Object};
 
 /// A manifest in use.
 #[derive(Debug)]

@@ -15,26 +15,26 @@
 //!
 //! Source: protos/manifest.md, "Permissions".
 
-use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, PoisonError};
 
 use client::Section;
-use manifest::{DEFER_READ, LOCAL_SYNC, SETTLE_AT_CALL};
+use manifest::LOCAL_SYNC;
 
 use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Part};
 use crate::function::Operation;
-use crate::manifests::{self, Site};
-use crate::{guards, output, process, work};
+use crate::manifests;
+use crate::{lazy_readback, output, process, work};
 
 pub mod foresight;
 mod prediction;
 mod ranges;
+mod thread;
 
 use foresight::Iteration;
-use prediction::Predictions;
 use ranges::Ranges;
+use thread::{Thread, THREAD};
 
 /// A call has failed.
 static FAILED: AtomicBool = AtomicBool::new(false);
@@ -48,61 +48,10 @@ static LOCAL_SYNCS: AtomicU64 = AtomicU64::new(0);
 static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
 static SETTLED: AtomicU64 = AtomicU64::new(0);
 
-/// Recently used sites of a thread.
-const CACHE: usize = 64;
-
-struct Thread {
-    cache: RefCell<[(usize, Option<&'static Site>); CACHE]>,
-    /// Of the call under way.
-    site: Cell<Option<&'static Site>>,
-    /// Address of the push that `site` and `predictions` are of.
-    pushed: Cell<usize>,
-    /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
-    hint: Cell<u32>,
-    /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by the program.
-    inside: Cell<u32>,
-    /// Copies whose data has not arrived, and the site in whose loop they were made.
-    reads: Cell<u64>,
-    reads_of: Cell<Option<&'static Site>>,
-    /// The call under way is from outside that loop, and probably asks the host anyway.
-    settle_after: Cell<bool>,
-    /// A synchronization was answered locally, and has not happened.
-    unsynchronized: Cell<bool>,
-    predictions: Predictions,
-    /// The call under way is the first one of this.
-    foreseen: Cell<Option<Box<Iteration>>>,
-}
-
-thread_local! {
-    static THREAD: Thread = const {
-        Thread {
-            cache: RefCell::new([(0, None); CACHE]),
-            site: Cell::new(None),
-            pushed: Cell::new(0),
-            hint: Cell::new(0),
-            inside: Cell::new(0),
-            reads: Cell::new(0),
-            reads_of: Cell::new(None),
-            settle_after: Cell::new(false),
-            unsynchronized: Cell::new(false),
-            predictions: Predictions::new(),
-            foreseen: Cell::new(None),
-        }
-    };
-}
-
-impl Drop for Thread {
-    /// The thread ends, and with it the storage that its copies may go to.
-    fn drop(&mut self) {
-        self.inside.set(1);
-        self.settle();
-    }
-}
-
 /// Whether calls are looked at: guards owe synchronizations, too.
 #[inline]
 fn watching() -> bool {
-    manifests::active() || guards::active()
+    manifests::active() || lazy_readback::active()
 }
 
 /// A call of the program begins; `frame::begin` was called.
@@ -320,136 +269,4 @@ pub fn section() -> Option<Section> {
         ("mispredicted", mispredicted),
     ];
     Some(Section { name: "manifest", counts })
-}
-
-/// How settling is ordered against the call that makes it necessary.
-fn may_settle_after(operation: Operation) -> bool {
-    // These wait for the host in most cases, and neither call the program nor tell it anything before.
-    matches!(
-        operation,
-        Operation::DeviceSynchronize
-            | Operation::StreamSynchronize
-            | Operation::EventSynchronize
-            | Operation::Memcpy
-            | Operation::Memcpy2D
-            | Operation::Memcpy3D
-            | Operation::MemcpyFromSymbol
-            | Operation::MemcpyAsync
-            | Operation::MemcpyFromSymbolAsync
-    )
-}
-
-/// Its answer tells whether work is done.
-fn asks_for_completion(operation: Operation) -> bool {
-    matches!(operation, Operation::StreamQuery | Operation::EventQuery | Operation::EventElapsedTime)
-}
-
-impl Thread {
-    fn arrive(&self, operation: Operation) {
-        self.inside.set(self.inside.get() + 1);
-        let part = Part::of(operation);
-        if matches!(part, Part::Stub | Part::Registration) {
-            return;
-        }
-        if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
-            self.unsynchronized.set(false);
-            work::finish_work();
-        }
-        let address = frame::site();
-        let site = self.find(address);
-        if part == Part::Launch && address != 0 && self.pushed.get() == address {
-            // What it is was settled at the push, unless another call came in between.
-            if !same(self.site.replace(site), site) {
-                self.predictions.forget_count();
-            }
-            return;
-        }
-        self.site.set(site);
-        self.pushed.set(if part == Part::Push { address } else { 0 });
-        self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
-        self.predictions.forget();
-        self.settle_after.set(false);
-        if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
-            if !site.is_some_and(|site| site.is_within_loop_of(of)) {
-                if may_settle_after(operation) {
-                    self.settle_after.set(true);
-                } else {
-                    self.settle();
-                }
-            }
-        }
-        if let Some(site) = site {
-            self.predictions.evaluate(site);
-            if site.begins_iteration() && site.in_loop().foreseeable.load(Relaxed) {
-                self.foreseen.set(foresight::at(site, self.predictions.remaining()));
-            }
-        }
-    }
-
-    fn leave(&self, part: Part) {
-        if matches!(part, Part::Stub | Part::Registration | Part::Push) {
-            return;
-        }
-        if self.settle_after.replace(false) {
-            self.settle();
-        }
-        if self.predictions.is_last_of_all(self.site.get()) {
-            work::ship();
-        }
-    }
-
-    /// The site at an address, from the thread's recent ones if it is among them.
-    fn find(&self, address: usize) -> Option<&'static Site> {
-        if !manifests::active() {
-            return None;
-        }
-        let mut cache = self.cache.borrow_mut();
-        // Calls are at least 5 bytes long.
-        let entry = &mut cache[(address >> 2) % CACHE];
-        if entry.0 != address {
-            *entry = (address, manifests::find(address));
-        }
-        entry.1
-    }
-
-    fn has(&self, permission: u8) -> bool {
-        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0) && !FAILED.load(Acquire)
-    }
-
-    fn copy_to_host(&self) -> Copy {
-        let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
-        if site.entry.permissions & SETTLE_AT_CALL == 0 && !self.predictions.reached_again() {
-            return Copy::Now;
-        }
-        if self.settle_after.replace(false) {
-            self.settle(); // those of another loop
-        }
-        Copy::Later
-    }
-
-    /// What the thread's copies were recorded for is there.
-    fn arrived(&self) {
-        if self.reads.replace(0) > 0 {
-            SETTLED.fetch_add(1, Relaxed);
-            self.reads_of.set(None);
-            if OWING.fetch_sub(1, Release) == 1 {
-                RANGES.lock().unwrap_or_else(PoisonError::into_inner).clear_unless(|| OWING.load(Acquire) > 0);
-            }
-        }
-    }
-
-    fn settle(&self) {
-        if self.reads.get() > 0 {
-            work::fence();
-            self.arrived(); // also when the session is over: nothing comes any more
-        }
-    }
-}
-
-fn same(left: Option<&'static Site>, right: Option<&'static Site>) -> bool {
-    match (left, right) {
-        (Some(left), Some(right)) => std::ptr::eq(left, right),
-        (None, None) => true,
-        _ => false,
-    }
 }

@@ -1,4 +1,9 @@
 //! What was counted so far, for the report at the session's end, and the functions that were called and are not supported.
+//!
+//! Rooms: `trace` (a line for each call), `output` (what kernels print).
+
+pub mod output;
+pub mod trace;
 
 use std::ffi::CStr;
 use std::sync::Mutex;
@@ -7,7 +12,7 @@ use client::CallSummary;
 
 use crate::above::above;
 use crate::function::Class;
-use crate::{guards, log, permission, tally, trace};
+use crate::{counters, lazy_readback, log, permission};
 
 static UNSUPPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
@@ -30,9 +35,9 @@ pub fn unsupported(symbol: &'static CStr) {
 /// What was counted so far.
 pub fn summary() -> CallSummary {
     CallSummary {
-        local: tally::counted(Class::Local),
-        deferred: tally::counted(Class::Deferred),
-        sync: tally::counted(Class::Sync),
+        local: counters::counted(Class::Local),
+        deferred: counters::counted(Class::Deferred),
+        sync: counters::counted(Class::Sync),
         unsupported: match UNSUPPORTED.lock() {
             Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
             Err(_) => Vec::new(),
@@ -41,7 +46,7 @@ pub fn summary() -> CallSummary {
             .map_or_else(Vec::new, |above| above.sections())
             .into_iter()
             .chain(permission::section())
-            .chain(guards::section())
+            .chain(lazy_readback::section())
             .collect(),
     }
 }

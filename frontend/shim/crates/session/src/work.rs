@@ -17,7 +17,7 @@ pub mod order;
 mod reads;
 
 use crate::call::{check, error_of, Error, Outcome};
-use crate::{contexts, frame, guards, output, permission, process};
+use crate::{contexts, frame, lazy_readback, output, permission, process};
 use client::{Answer, Append, Destination, Failure, Mode, Origin, Session};
 use order::{Mark, Order, Point, Stream};
 use reads::Reads;
@@ -75,10 +75,10 @@ fn ask(session: &Session, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer
 
 /// A question to the host, which has done everything before it when its answer comes.
 fn answered<T>(question: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    let (launches, guarded) = (output::asked(), guards::recorded());
+    let (launches, guarded) = (output::asked(), lazy_readback::recorded());
     let answer = question()?;
     output::answered(launches);
-    guards::arrived(guarded);
+    lazy_readback::arrived(guarded);
     Ok(answer)
 }
 
@@ -237,7 +237,7 @@ pub unsafe fn record_read(
 pub unsafe fn record_guarded(
     stream: &Stream,
     destination: Destination,
-    held: &guards::Held,
+    held: &lazy_readback::Held,
     write: impl FnOnce(&mut Writer, u32),
 ) -> Outcome {
     // SAFETY: the store is writable until the guard ends, which waits for `held` and then for the host's answer.
@@ -300,7 +300,7 @@ pub fn ship() {
 
 /// Waits until nothing that was recorded will write to `[start, start + length)` of the guest's memory.
 pub fn settle_memory(start: usize, length: usize) -> Outcome {
-    guards::clear(start, length);
+    lazy_readback::clear(start, length);
     let Some(Tracking { order, reads, .. }) = TRACKING.get() else {
         return Ok(());
     };

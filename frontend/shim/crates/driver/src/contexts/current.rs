@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 
 use session::call::{Error, Outcome};
 use session::contexts as tape_contexts;
-use session::own::{Slot, Use};
 use session::process;
+use session::thread_state::{Slot, Use};
 
 use crate::contexts::{self, Context};
 use crate::entry;

@@ -22,7 +22,7 @@ use client::Destination;
 use session::call::{Error, Outcome};
 use session::work::order::Stream;
 use session::work::{self};
-use session::{guards, permission};
+use session::{lazy_readback, permission};
 use std::ffi::c_void;
 use std::sync::Arc;
 use tape::generated_operations as operation;
@@ -181,7 +181,7 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         }
         held::settle(stream)?;
     }
-    let _inside = guards::enter();
+    let _inside = lazy_readback::enter();
     if hostmem::any_placed() {
         // SAFETY: the caller's promise.
         unsafe { reach_copied(to, from, extent) }?;
@@ -317,14 +317,14 @@ unsafe fn download(
     let length = pitch * (height - 1) + width;
     let copy = permission::copy_to_host();
     let pinned = || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length);
-    if guards::active() {
+    if lazy_readback::active() {
         let may_wait = copy == permission::Copy::Plain && wait != Wait::Never && !pinned();
-        if let Some(held) = may_wait.then(|| guards::hold(destination.ptr as usize, length)).flatten() {
+        if let Some(held) = may_wait.then(|| lazy_readback::hold(destination.ptr as usize, length)).flatten() {
             let stored = Destination { ptr: held.place as *mut u8, ..destination };
             // SAFETY: as many bytes of the guard's store, whose pages are those of the caller's destination.
             return unsafe { work::record_guarded(stream, stored, &held, write) };
         }
-        guards::clear(destination.ptr as usize, length);
+        lazy_readback::clear(destination.ptr as usize, length);
     }
     if copy == permission::Copy::Later {
         // SAFETY: the caller's promise; the program leaves the memory alone until the copy is settled (protos/manifest.md).

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::module::{Kernel, Module, Variable};
-use session::own::{Slot, Use};
+use session::thread_state::{Slot, Use};
 
 #[derive(Default)]
 pub struct Table {

@@ -23,7 +23,7 @@ use std::sync::Once;
 
 use crate::above::above;
 use crate::call::Error;
-use crate::{guards, manifests, output, process, report, trace};
+use crate::{lazy_readback, manifests, output, process, report, trace};
 
 /// cudaErrorInitializationError: what CUDA returns in a child forked after initialization.
 pub const INITIALIZATION_ERROR: Error = Error::INITIALIZATION_ERROR;
@@ -90,14 +90,14 @@ pub fn watch_exit() {
 }
 
 extern "C" fn before_fork() {
-    guards::before_fork();
+    lazy_readback::before_fork();
     if let Some(above) = above() {
         above.before_fork();
     }
 }
 
 extern "C" fn after_fork_in_parent() {
-    guards::after_fork_in_parent();
+    lazy_readback::after_fork_in_parent();
     if let Some(above) = above() {
         above.after_fork();
     }
@@ -111,7 +111,7 @@ extern "C" fn after_fork_in_child() {
             session.abandon_after_fork();
         }
     }
-    guards::after_fork_in_child();
+    lazy_readback::after_fork_in_child();
     if let Some(above) = above() {
         above.after_fork();
     }
@@ -130,7 +130,7 @@ extern "C" fn finish() {
         EXITING.store(true, Release);
         // A panic here has nobody left to see it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            guards::end();
+            lazy_readback::end();
             let mut summary = report::summary();
             if session.checks() {
                 let errors = session.finish_checks().unwrap_or(1); // a host that is gone has told nothing

@@ -1,21 +1,35 @@
 //! What the dynamic loader knows: objects, where they are, their program headers in memory.
 //!
 //! Everything read here is mapped by the loader and stays so during `dl_iterate_phdr`, which holds its lock.
+//! Crate `redirect`, which is loaded before, notes in `farlane_redirected` whose runtime it has redirected.
 
 use std::ffi::{c_int, c_void, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use libc::{dl_phdr_info, PF_R, PT_DYNAMIC, PT_LOAD, PT_NOTE};
 
 use super::{build_id, names_cuda, Object};
-use crate::redirected;
 
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
 /// More than any object has.
 const MOST_ENTRIES: usize = 4096;
+
+/// As many as `redirect` assumes (`MOST_REDIRECTED`).
+const MOST: usize = 256;
+
+/// The biases of redirected objects, with bit 0 set; zero where there is none. Written by the other library, under the loader's lock, before any
+/// constructor of the object.
+#[no_mangle]
+pub static farlane_redirected: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
+
+/// Whether the calls of the object that is loaded at this bias to the runtime that is linked into it come here.
+pub fn is_redirected(bias: usize) -> bool {
+    farlane_redirected.iter().any(|redirected| redirected.load(Relaxed) == bias | 1)
+}
 
 /// How many objects were ever loaded.
 pub fn count() -> u64 {
@@ -74,7 +88,7 @@ unsafe fn object(info: &dl_phdr_info) -> Option<Object> {
         bias,
         segments,
         build_id: None,
-        needs_cuda: redirected::is_redirected(bias),
+        needs_cuda: is_redirected(bias),
         identity: std::sync::OnceLock::new(),
     };
     for header in headers {

@@ -5,13 +5,15 @@
 //!
 //! A layer above keeps a value of its own for each thread in a [`Slot`], one static of one type for each [`Use`].
 
+pub mod counters;
+
 use std::any::TypeId;
 use std::cell::OnceCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use self::counters::Counters;
 use crate::frame;
-use crate::tally::{self, Tally};
 
 /// What a thread has for itself beside its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +29,8 @@ pub enum Use {
 const USES: usize = Use::Contexts as usize + 1;
 
 /// See the module's comment.
-pub struct Own {
-    pub tally: Arc<Tally>,
+pub struct ThreadState {
+    counters: Arc<Counters>,
     kept: [OnceCell<Kept>; USES],
 }
 
@@ -60,29 +62,29 @@ impl<T: Default + 'static> Slot<T> {
     /// Runs `body` with this thread's value; `None` when the thread is ending.
     #[inline(always)]
     pub fn with<R>(&self, body: impl FnOnce(&T) -> R) -> Option<R> {
-        own(|own| body(self.of(own)))
+        with_state(|state| body(self.of(state)))
     }
 
     #[inline(always)]
-    fn of<'a>(&self, own: &'a Own) -> &'a T {
-        let kept = match own.kept[self.place as usize].get() {
+    fn of<'a>(&self, state: &'a ThreadState) -> &'a T {
+        let kept = match state.kept[self.place as usize].get() {
             Some(kept) => kept,
-            None => self.keep(own),
+            None => self.keep(state),
         };
         assert!(kept.of == TypeId::of::<T>(), "two slots of one use");
-        // SAFETY: a box of this type, which lives as long as `own`.
+        // SAFETY: a box of this type, which lives as long as `state`.
         unsafe { &*kept.value.cast::<T>() }
     }
 
     #[cold]
-    fn keep<'a>(&self, own: &'a Own) -> &'a Kept {
+    fn keep<'a>(&self, state: &'a ThreadState) -> &'a Kept {
         /// # Safety
         /// `value` came from a box of that type.
         unsafe fn end<T>(value: *mut ()) {
             // SAFETY: the caller's promise.
             drop(unsafe { Box::from_raw(value.cast::<T>()) });
         }
-        own.kept[self.place as usize].get_or_init(|| Kept {
+        state.kept[self.place as usize].get_or_init(|| Kept {
             value: Box::into_raw(Box::<T>::default()).cast(),
             of: TypeId::of::<T>(),
             end: end::<T>,
@@ -90,21 +92,21 @@ impl<T: Default + 'static> Slot<T> {
     }
 }
 
-impl Drop for Own {
+impl Drop for ThreadState {
     fn drop(&mut self) {
-        frame::set_own(std::ptr::null());
-        tally::end(&self.tally);
+        frame::set_state(std::ptr::null());
+        counters::end(&self.counters);
     }
 }
 
 thread_local! {
-    static OWN: Own = Own { tally: tally::begin(), kept: [const { OnceCell::new() }; USES] };
+    static STATE: ThreadState = ThreadState { counters: counters::begin(), kept: [const { OnceCell::new() }; USES] };
 }
 
 /// Runs `body` with what this thread has; `None` when it is ending.
 #[inline(always)]
-pub fn own<T>(body: impl FnOnce(&Own) -> T) -> Option<T> {
-    let known = frame::own();
+pub fn with_state<T>(body: impl FnOnce(&ThreadState) -> T) -> Option<T> {
+    let known = frame::state();
     if known.is_null() {
         return find(body);
     }
@@ -113,12 +115,12 @@ pub fn own<T>(body: impl FnOnce(&Own) -> T) -> Option<T> {
 }
 
 #[cold]
-fn find<T>(body: impl FnOnce(&Own) -> T) -> Option<T> {
-    let run = |own: &Own| {
-        frame::set_own(own);
-        body(own)
+fn find<T>(body: impl FnOnce(&ThreadState) -> T) -> Option<T> {
+    let run = |state: &ThreadState| {
+        frame::set_state(state);
+        body(state)
     };
-    OWN.try_with(run).ok()
+    STATE.try_with(run).ok()
 }
 
 #[cfg(test)]
@@ -129,10 +131,10 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own() {
-        let place = |own: &Own| std::ptr::from_ref(own) as usize;
-        let here = own(place);
-        assert!(here.is_some() && own(place) == here);
-        assert_ne!(std::thread::spawn(move || own(place)).join().unwrap(), here);
+        let place = |state: &ThreadState| std::ptr::from_ref(state) as usize;
+        let here = with_state(place);
+        assert!(here.is_some() && with_state(place) == here);
+        assert_ne!(std::thread::spawn(move || with_state(place)).join().unwrap(), here);
     }
 
     #[test]

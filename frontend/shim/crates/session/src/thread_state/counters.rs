@@ -1,44 +1,44 @@
 //! Counts of the program's calls by class, for the report: exact, and no two threads share a cache line or a locked instruction.
 //!
-//! Each thread counts in a [`Tally`] of its own (`own`), which only it writes. When the thread ends its counts join the sum. The calls of a
+//! Each thread counts in [`Counters`] of its own, which only it writes. When the thread ends its counts join the sum. The calls of a
 //! thread that is ending are added to the sum itself.
 //!
-//! Locking: `TALLIES`, at a thread's first call, at its end, and for the report. Nothing else is done under it. The child of a fork, where a
+//! Locking: `ALL`, at a thread's first call, at its end, and for the report. Nothing else is done under it. The child of a fork, where a
 //! thread that is gone may hold it, writes no report and does not take it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::with_state;
 use crate::function::Class;
 use crate::lifecycle;
-use crate::own::own;
 
 const CLASSES: usize = 3;
 
 /// One thread's counts.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct Tally([AtomicU64; CLASSES]);
+pub struct Counters([AtomicU64; CLASSES]);
 
-static SUM: Tally = Tally([const { AtomicU64::new(0) }; CLASSES]);
-static TALLIES: Mutex<Vec<Arc<Tally>>> = Mutex::new(Vec::new());
+static SUM: Counters = Counters([const { AtomicU64::new(0) }; CLASSES]);
+static ALL: Mutex<Vec<Arc<Counters>>> = Mutex::new(Vec::new());
 
 /// For a thread that begins to count.
-pub fn begin() -> Arc<Tally> {
-    let tally = Arc::new(Tally::default());
+pub fn begin() -> Arc<Counters> {
+    let counters = Arc::new(Counters::default());
     if !lifecycle::is_forked_child() {
-        TALLIES.lock().unwrap_or_else(PoisonError::into_inner).push(tally.clone());
+        ALL.lock().unwrap_or_else(PoisonError::into_inner).push(counters.clone());
     }
-    tally
+    counters
 }
 
 /// The thread ends.
-pub fn end(own: &Arc<Tally>) {
+pub fn end(own: &Arc<Counters>) {
     if lifecycle::is_forked_child() {
         return;
     }
-    let mut tallies = TALLIES.lock().unwrap_or_else(PoisonError::into_inner);
-    tallies.retain(|tally| !Arc::ptr_eq(tally, own));
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|counters| !Arc::ptr_eq(counters, own));
     for (sum, own) in SUM.0.iter().zip(&own.0) {
         sum.fetch_add(own.load(Relaxed), Relaxed);
     }
@@ -47,8 +47,8 @@ pub fn end(own: &Arc<Tally>) {
 /// One more call.
 #[inline]
 pub fn count(class: Class) {
-    let counted = own(|own| {
-        let place = &own.tally.0[class as usize];
+    let counted = with_state(|state| {
+        let place = &state.counters.0[class as usize];
         place.store(place.load(Relaxed) + 1, Relaxed);
     });
     if counted.is_none() {
@@ -58,8 +58,8 @@ pub fn count(class: Class) {
 
 /// The calls of all threads so far.
 pub fn counted(class: Class) -> u64 {
-    let tallies = TALLIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let own: u64 = tallies.iter().map(|tally| tally.0[class as usize].load(Relaxed)).sum();
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let own: u64 = all.iter().map(|counters| counters.0[class as usize].load(Relaxed)).sum();
     SUM.0[class as usize].load(Relaxed) + own
 }
 

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
 use crate::function::Operation;
-use crate::own::Own;
+use crate::thread_state::ThreadState;
 
 /// What the thin libraries write, and behind it what belongs to the core.
 #[repr(C)]
@@ -24,7 +24,7 @@ struct Block {
     /// Site of the push whose configuration was popped by the stub that is about to launch.
     popped: Cell<usize>,
     /// What the thread has for itself; null until it has made a call.
-    own: Cell<*const Own>,
+    state: Cell<*const ThreadState>,
 }
 
 const _: () = assert!(size_of::<Block>() == 128, "as much as the thin libraries reserve");
@@ -176,16 +176,16 @@ pub fn begin(part: Part) {
 
 /// What this thread has for itself; null: not known.
 #[inline]
-pub fn own() -> *const Own {
+pub fn state() -> *const ThreadState {
     // SAFETY: as in `begin`.
-    block().map_or(std::ptr::null(), |block| unsafe { (*block).own.get() })
+    block().map_or(std::ptr::null(), |block| unsafe { (*block).state.get() })
 }
 
 /// From now on this is what the thread has for itself.
-pub fn set_own(own: *const Own) {
+pub fn set_state(state: *const ThreadState) {
     if let Some(block) = block() {
         // SAFETY: as in `begin`.
-        unsafe { (*block).own.set(own) };
+        unsafe { (*block).state.set(state) };
     }
 }
 
