@@ -7,6 +7,7 @@
 
 mod bytes;
 pub mod code;
+mod entries;
 mod error;
 mod parse;
 #[cfg(test)]
@@ -15,8 +16,9 @@ mod sample;
 mod tests;
 
 pub use code::Machine;
+pub use entries::{Argument, Identity, Loop, Site, Text};
 pub use error::Broken;
-pub use parse::{Argument, Identity, Loop, Manifest, Site, Text};
+pub use parse::Manifest;
 
 /// The newest version that this crate reads; it reads all from 1 on.
 pub const VERSION: u32 = 2;

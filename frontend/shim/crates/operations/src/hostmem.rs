@@ -13,16 +13,17 @@
 
 mod found;
 mod placed;
+mod ranges;
 
 pub use placed::{keep, near as near_placed};
+pub use ranges::Range;
 
-use crate::allocator::new_id;
 use crate::managed;
 use crate::memory::Addresses;
+use ranges::{Pinned, Place};
 use session::call::{Error, Outcome};
-use session::{contexts, log, process, work};
+use session::{log, process, work};
 use std::alloc::{alloc, dealloc, Layout};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -31,90 +32,14 @@ const PAGE: usize = 4096;
 
 /// cudaHostAllocPortable, Mapped, WriteCombined.
 const ALLOCATE_FLAGS: u32 = 7;
-/// cudaHostRegisterPortable, Mapped, IoMemory, ReadOnly.
-const REGISTER_FLAGS: u32 = 15;
-const IO_MEMORY: u32 = 4;
 /// Of either.
 const MAPPED: u32 = 2;
-
-/// One pinned range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    pub start: usize,
-    pub size: usize,
-    pub flags: u32,
-    place: Place,
-    /// The context that it was allocated in.
-    pub context: u32,
-    /// It was tried, and cannot be memory of both sides.
-    refused: bool,
-    /// No other allocation of the process has the number.
-    pub id: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// The program's own, which it registered.
-    Registered,
-    /// Allocated here, where there was no room in the window.
-    Heap,
-    /// At addresses of the window.
-    Window,
-    /// The same, and memory of the device.
-    Reached,
-}
-
-impl Range {
-    fn new(start: usize, size: usize, flags: u32, place: Place) -> Range {
-        Range { start, size, flags, place, context: contexts::acting(), refused: false, id: new_id() }
-    }
-
-    /// Whether a kernel may use it, by the same address.
-    pub fn reachable(&self) -> bool {
-        matches!(self.place, Place::Window | Place::Reached)
-    }
-}
-
-/// The pinned ranges, disjoint, by start.
-#[derive(Debug, Default)]
-struct Pinned(BTreeMap<usize, Range>);
-
-impl Pinned {
-    fn find(&self, address: usize) -> Option<Range> {
-        let (_, range) = self.0.range(..=address).next_back()?;
-        (address - range.start < range.size).then_some(*range)
-    }
-
-    fn overlaps(&self, start: usize, size: usize) -> bool {
-        self.find(start).is_some() || self.0.range(start..start.saturating_add(size)).next().is_some()
-    }
-
-    fn register(&mut self, start: usize, size: usize, flags: u32) -> Outcome {
-        if start == 0 || size == 0 || start.checked_add(size).is_none() || flags & !REGISTER_FLAGS != 0 {
-            return Err(Error::INVALID_VALUE);
-        }
-        if flags & IO_MEMORY != 0 {
-            return Err(Error::NOT_SUPPORTED);
-        }
-        if self.overlaps(start, size) {
-            return Err(Error::HOST_MEMORY_ALREADY_REGISTERED);
-        }
-        self.0.insert(start, Range::new(start, size, flags, Place::Registered));
-        Ok(())
-    }
-
-    /// Takes out the range that starts at the address, when it came about that way.
-    fn remove(&mut self, start: usize, registered: bool) -> Option<Range> {
-        self.0.get(&start).filter(|range| (range.place == Place::Registered) == registered)?;
-        self.0.remove(&start)
-    }
-}
 
 /// All that was ever registered lies in `[LOW, HIGH)`.
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
-static PINNED: RwLock<Pinned> = RwLock::new(Pinned(BTreeMap::new()));
+static PINNED: RwLock<Pinned> = RwLock::new(Pinned::new());
 
 fn pinned() -> RwLockReadGuard<'static, Pinned> {
     PINNED.read().unwrap_or_else(PoisonError::into_inner)
@@ -349,28 +274,6 @@ pub fn unregister(start: usize) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn registered_ranges_are_disjoint_and_found_inside() {
-        let mut pinned = Pinned::default();
-        assert_eq!(pinned.register(0x1000, 0x100, 0), Ok(()));
-        for (start, size) in [(0x1000, 1), (0x10ff, 1), (0xfff, 2), (0x800, 0x1000), (0x1050, 0x1000)] {
-            assert_eq!(pinned.register(start, size, 0), Err(Error::HOST_MEMORY_ALREADY_REGISTERED), "{start:#x}");
-        }
-        assert_eq!(pinned.register(0x1100, 0x100, 1), Ok(()));
-        assert_eq!(pinned.find(0x11ff).map(|r| (r.start, r.flags)), Some((0x1100, 1)));
-        assert_eq!((pinned.find(0xfff), pinned.find(0x1200)), (None, None));
-    }
-
-    #[test]
-    fn bad_registrations_are_refused() {
-        let mut pinned = Pinned::default();
-        for (start, size, flags) in [(0, 8, 0), (8, 0, 0), (usize::MAX, 2, 0), (8, 8, 16)] {
-            assert_eq!(pinned.register(start, size, flags), Err(Error::INVALID_VALUE));
-        }
-        assert_eq!(pinned.register(8, 8, IO_MEMORY), Err(Error::NOT_SUPPORTED));
-        assert!(pinned.0.is_empty());
-    }
 
     #[test]
     fn only_what_was_registered_is_unregistered_and_only_what_was_allocated_is_freed() {

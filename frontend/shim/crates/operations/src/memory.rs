@@ -17,10 +17,7 @@ mod copies;
 mod copy;
 mod graphs;
 mod host;
-mod listing;
 mod managed;
-mod managed_batches;
-mod mipmaps;
 pub mod payloads;
 mod pools;
 mod reservations;
@@ -39,10 +36,7 @@ pub use graphs::{
     free_of_graph, graph_memory_used, launch_steps, reset_graph_memory_high, trim_graph_memory, GraphMemory, Step,
 };
 pub use host::*;
-pub use listing::*;
 pub use managed::*;
-pub use managed_batches::*;
-pub use mipmaps::*;
 pub use pools::functions::*;
 pub use reservations::{Access, Properties};
 pub use sets::*;

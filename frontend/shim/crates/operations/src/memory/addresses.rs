@@ -233,6 +233,29 @@ impl From<Refused> for session::call::Error {
     }
 }
 
+/// The program's live allocations, for a tool in the same process: the pytest plugin asks what a test has left
+/// (frontend/pytest_plugin.py). Opens no session: where none is open, nothing is allocated.
+///
+/// Writes start and size of each, as many as there is room for, and returns how many there are.
+///
+/// # Safety
+/// `list` has room for `room` pairs of numbers.
+#[no_mangle]
+pub unsafe extern "C" fn farlane_allocations(list: *mut [u64; 2], room: usize) -> usize {
+    let Some(addresses) = known() else { return 0 };
+    let live = addresses.lock();
+    let found = live.allocator.starts().filter_map(|start| live.allocator.find(start));
+    let mut count = 0;
+    for allocation in found {
+        if count < room {
+            // SAFETY: the caller's promise.
+            unsafe { list.add(count).write([allocation.address, allocation.size]) };
+        }
+        count += 1;
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::reservations::Properties;

@@ -2,6 +2,10 @@
 //! a prefetch to the CPU makes the next touch fetch all of the range.
 #![allow(non_snake_case)] // C's names
 
+mod batches;
+
+pub use batches::*;
+
 use super::advice;
 use crate::managed::{self, Kind};
 use crate::types::{MemLocation, MemoryAdvise, StreamHandle};

@@ -1,10 +1,10 @@
 //! Mipmapped arrays: arrays of halved sizes, known by one handle.
 //!
-//! Each level is an array of its own (arrays.rs), which copies and surfaces take as any other; it ends with the mipmapped array, not by itself.
+//! Each level is an array of its own (`arrays`), which copies and surfaces take as any other; it ends with the mipmapped array, not by itself.
 //! Source: CUDA runtime API, "Memory Management".
 #![allow(non_snake_case)] // C's names
 
-use super::arrays::{allocate_array, handle_of, release_array};
+use super::{allocate_array, handle_of, release_array};
 use crate::types::{ArrayHandle, BoxExtent, ChannelFormatDesc, ConstMipmappedArrayHandle, MipmappedArrayHandle};
 use session::call::{Error, Outcome};
 use session::work::handle::{decode, encode, Tag};

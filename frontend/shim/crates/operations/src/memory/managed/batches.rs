@@ -5,9 +5,9 @@
 //! Source: CUDA runtime API, cudaMemPrefetchBatchAsync, cudaMemDiscardBatchAsync.
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
-use super::batches::{check_list, covers};
-use super::managed::{check_place, device_of, prefetch};
+use super::{check_place, device_of, prefetch};
 use crate::managed;
+use crate::memory::batches::{check_list, covers};
 use crate::types::{MemLocation, StreamHandle};
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
