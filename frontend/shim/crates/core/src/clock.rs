@@ -52,12 +52,12 @@ impl Real {
 #[inline]
 fn before() {
     if permission::synchronization_owed() {
-        settle();
+        complete_synchronizations();
     }
 }
 
 #[cold]
-fn settle() {
+fn complete_synchronizations() {
     if TIMING.load(Relaxed) == UNKNOWN {
         let timing = match std::env::var("FARLANE_TIMING").as_deref() {
             Ok("throughput") => THROUGHPUT,

@@ -31,7 +31,7 @@ fn before_all(parts: *const iovec, count: c_int, write: bool) {
 }
 
 /// Defines the C function `name`, which does the same as the C library's.
-macro_rules! guarded {
+macro_rules! wrapped {
     ($name:ident ( $($argument:ident : $kind:ty),* ) -> $result:ty, $failure:expr, $prepare:expr) => {
         #[no_mangle]
         #[allow(clippy::missing_safety_doc)] // C's own
@@ -56,15 +56,15 @@ macro_rules! guarded {
     };
 }
 
-guarded!(read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t, -1, before(buf, count, true));
-guarded!(write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t, -1, before(buf, count, false));
-guarded!(pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, true));
-guarded!(pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, true));
-guarded!(pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, false));
-guarded!(pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, false));
-guarded!(readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, true));
-guarded!(writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, false));
-guarded!(recv(fd: c_int, buf: *mut c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, true));
-guarded!(send(fd: c_int, buf: *const c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, false));
-guarded!(fread(buf: *mut c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), true));
-guarded!(fwrite(buf: *const c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), false));
+wrapped!(read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t, -1, before(buf, count, false));
+wrapped!(pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, false));
+wrapped!(pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, false));
+wrapped!(readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, true));
+wrapped!(writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, false));
+wrapped!(recv(fd: c_int, buf: *mut c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, true));
+wrapped!(send(fd: c_int, buf: *const c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, false));
+wrapped!(fread(buf: *mut c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), true));
+wrapped!(fwrite(buf: *const c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), false));

@@ -67,8 +67,8 @@ extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -
     if !steered || callers::is_of(caller as usize, &NVIDIAS) || !takes_ptx_alone() {
         return file;
     }
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| log::info(format_args!("nvJitLink is left out: the device takes PTX and no machine code")));
+    static REPORTED: Once = Once::new();
+    REPORTED.call_once(|| log::info(format_args!("nvJitLink is left out: the device takes PTX and no machine code")));
     IN_ITS_PLACE.as_ptr()
 }
 

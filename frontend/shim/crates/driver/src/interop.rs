@@ -56,8 +56,8 @@ pub fn are_the_runtimes(_function: session::function::Function) -> bool {
 
 #[cfg(not(feature = "interop"))]
 fn find(_id: &[u8; 16]) -> Option<*const c_void> {
-    static TOLD: std::sync::Once = std::sync::Once::new();
-    TOLD.call_once(|| {
+    static REPORTED: std::sync::Once = std::sync::Once::new();
+    REPORTED.call_once(|| {
         session::log::error(format_args!(
             "this program has NVIDIA's CUDA runtime in it, which asks the driver for tables of functions; this build of Farlane leaves them out \
              (docs/interoperability.md)"

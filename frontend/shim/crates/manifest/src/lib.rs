@@ -28,7 +28,7 @@ pub const MAX_BYTES: usize = 16 << 20;
 /// Permissions of a site.
 pub const LOCAL_SYNC: u8 = 1;
 pub const DEFER_READ: u8 = 2;
-pub const SETTLE_AT_CALL: u8 = 4;
+pub const COMPLETE_AT_CALL: u8 = 4;
 
 /// Flags of a site.
 pub const CONDITIONAL: u8 = 1;

@@ -50,10 +50,10 @@ pub extern "C" fn nvmlInitWithFlags(flags: c_uint) -> Code {
         }
         let mut state = lock();
         if state.count == 0 {
-            let told = Config::from_env()
+            let described = Config::from_env()
                 .map_err(|error| error.to_string())
                 .and_then(|config| Ok((describe_host(&config).map_err(|error| error.to_string())?, config)));
-            let (reply, config) = told.map_err(|message| {
+            let (reply, config) = described.map_err(|message| {
                 log::error(format_args!("NVML: {message}"));
                 DRIVER_NOT_LOADED
             })?;

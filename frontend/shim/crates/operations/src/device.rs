@@ -85,9 +85,9 @@ pub unsafe fn driver_get_version(driverVersion: *mut c_int) -> Outcome {
 }
 
 pub unsafe fn synchronize() -> Outcome {
-    held::settle_all()?;
+    held::complete_all()?;
     if permission::local_sync() {
-        return work::settled();
+        return work::completed();
     }
     work::synchronize_device()
 }

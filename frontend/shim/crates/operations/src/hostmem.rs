@@ -103,7 +103,7 @@ pub(crate) fn free(memory: *mut u8, addresses: Option<&Addresses>) -> Outcome {
     }
     let range = find(memory as usize).filter(|range| range.place != Place::Registered);
     let range = range.ok_or(Error::INVALID_VALUE)?;
-    let settled = work::settle_memory(range.start, range.size);
+    let completed = work::complete_copies(range.start, range.size);
     pinned_mut().remove(memory as usize, false).ok_or(Error::INVALID_VALUE)?;
     match (range.place, addresses) {
         (Place::Window, Some(addresses)) => placed::unmap(addresses, range.start, range.size),
@@ -111,7 +111,7 @@ pub(crate) fn free(memory: *mut u8, addresses: Option<&Addresses>) -> Outcome {
         (Place::Heap, _) => unsafe { dealloc(memory, layout(range.size)?) },
         _ => return Err(Error::INVALID_VALUE),
     }
-    settled
+    completed
 }
 
 /// Whether kernels may be given addresses of pinned memory: there is, or was, some.
@@ -142,7 +142,7 @@ fn reach(address: usize) -> Outcome<bool> {
     if range.place != Place::Window {
         return Ok(range.place == Place::Reached);
     }
-    work::settle_memory(range.start, range.size)?;
+    work::complete_copies(range.start, range.size)?;
     managed::adopt(range.start, range.size.next_multiple_of(placed::PAGE))?;
     if let Some(range) = pinned_mut().0.get_mut(&range.start) {
         range.place = Place::Reached;
@@ -155,7 +155,7 @@ pub fn reach_from(address: usize) -> Outcome {
     let mut open = vec![address];
     while let Some(address) = open.pop() {
         let Some(range) = find(address).filter(|range| range.place == Place::Window) else { continue };
-        work::settle_memory(range.start, range.size)?;
+        work::complete_copies(range.start, range.size)?;
         // SAFETY: the program's memory, all of which can be read as long as no kernel reaches it.
         let bytes = unsafe { std::slice::from_raw_parts(range.start as *const u8, range.size) };
         found::addresses(bytes, 0, |address| open.push(address));
@@ -195,7 +195,7 @@ pub fn device_pointer(address: usize) -> Outcome<Option<usize>> {
         return Ok(Some(known));
     }
     let Some(range) = find(address) else { return Ok(None) };
-    work::settle_memory(range.start, range.size)?;
+    work::complete_copies(range.start, range.size)?;
     managed::mirror(range.start, range.size)?;
     Ok(managed::device_address(address))
 }
@@ -205,7 +205,7 @@ pub fn device_pointer(address: usize) -> Outcome<Option<usize>> {
 pub fn reach_registered(address: usize) -> Outcome {
     let Some(range) = find(address).filter(|range| !range.refused) else { return Ok(()) };
     let reached = if process::device()?.description.has_aliases {
-        device_pointer(address).and_then(|_| managed::alias(address))
+        device_pointer(address).and_then(|_| managed::map_to_host_address(address))
     } else {
         log::error(format_args!(
             "kernels of this device reach memory at {:#x}, which the program has registered, only by the pointer that cudaHostGetDevicePointer gives",
@@ -266,7 +266,7 @@ pub fn register(start: usize, size: usize, flags: u32) -> Outcome {
 /// cudaHostUnregister: the memory may be released afterwards, so copies to it are waited for.
 pub fn unregister(start: usize) -> Outcome {
     let range = pinned_mut().remove(start, true).ok_or(Error::HOST_MEMORY_NOT_REGISTERED)?;
-    work::settle_memory(range.start, range.size)?;
+    work::complete_copies(range.start, range.size)?;
     let _changing = placed::change();
     managed::end_mirror(range.start)
 }

@@ -22,7 +22,7 @@ mod faults;
 mod mirror;
 mod region;
 
-pub use mirror::{alias, device_address, end as end_mirror, meets as meets_mirror, mirror};
+pub use mirror::{device_address, end as end_mirror, map_to_host_address, meets as meets_mirror, mirror};
 pub use region::Kind;
 
 use crate::memory::addresses;

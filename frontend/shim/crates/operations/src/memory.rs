@@ -77,7 +77,7 @@ pub fn allocate(size: usize) -> Outcome<*mut c_void> {
 
 pub fn free(pointer: *mut c_void) -> Outcome {
     if !pointer.is_null() {
-        held::settle_all()?;
+        held::complete_all()?;
     }
     free_now(pointer)
 }

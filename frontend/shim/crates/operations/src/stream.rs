@@ -165,9 +165,9 @@ pub unsafe fn destroy(stream: StreamHandle) -> Outcome {
 pub unsafe fn synchronize(default: DefaultStream, stream: StreamHandle) -> Outcome {
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
-    held::settle_work(&stream)?;
+    held::complete_work(&stream)?;
     if permission::local_sync() {
-        return work::settled();
+        return work::completed();
     }
     work::synchronize_stream(&stream)?;
     held::advance()

@@ -1,19 +1,19 @@
-//! Guards: a copy to the host whose destination nobody has proven unread may still wait, when the first touch of it is seen.
+//! Lazy readbacks: a copy to the host whose destination is not proven unread waits all the same, until that is first touched.
 //!
-//! An option (`FARLANE_GUARDS=on`, mode loops), off by default. A copy in a loop into a block that may be guarded (`place`) is recorded like
-//! deferred work, into the guard's *store*, where the block's pages are (`userfault`). Whoever touches the block, in the program or in a system
+//! An option (`FARLANE_GUARDS=on`, mode loops), off by default. A copy in a loop into a block that allows it (`place`) is recorded like
+//! deferred work, into the readback's *store*, where the block's pages are (`userfault`). Whoever touches the block, in the program or in a system
 //! call, sleeps until a thread of this module has asked the host for everything that is outstanding and put the pages back. The calls of this
 //! library that look at the program's memory do the same first ([`clear`]), and so do `fork` and the end of the process.
 //!
-//! The call has returned success by then: an error of the copy is told by the next call that waits, and the memory has its old bytes. As for a
+//! The call has returned success by then: the next call that waits reports an error of the copy, and the memory has its old bytes. As for a
 //! synchronization that a manifest permits, clock functions and queries of completion wait first (`permission::owe_synchronization`).
 //!
-//! Places in the program where guards do not pay, or whose memory is refused, are given up (`table`): the copy is made at once, as without.
+//! Places in the program where lazy readbacks do not pay, or whose memory is refused, are given up (`table`): the copy is made at once, as without.
 //!
-//! Locking: one mutex, under which only the lists of outstanding copies are looked at; nothing is touched under it that could wait for a guard. Nobody may touch memory of the program
-//! with a lock of the session held: a touch needs the session. Calls that read or write such memory are counted (`inside`), and no guard is
+//! Locking: one mutex, under which only the lists of outstanding copies are looked at; nothing is touched under it that could wait for a readback. Nobody may touch memory of the program
+//! with a lock of the session held: a touch needs the session. Calls that read or write such memory are counted (`inside`), and no readback is
 //! set while another of them is under way, so that the client's thread never waits for itself.
-//! Source: docs/architecture.md, "Guards".
+//! Source: docs/architecture.md, "Lazy readbacks".
 
 mod place;
 mod table;
@@ -44,7 +44,7 @@ pub enum Refusal {
     Allocator,
     /// The kernel does not give what is needed, or not for this memory.
     Kernel,
-    /// Something is under way that must be done first: other calls, copies, output; or there are too many guards.
+    /// Something is under way that must be done first: other calls, copies, output; or there are too many readbacks.
     Busy,
 }
 
@@ -62,12 +62,12 @@ const REFUSALS: [&str; 8] = [
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// It ever was, for the report.
 static ASKED: AtomicBool = AtomicBool::new(false);
-/// Guards that are not free.
+/// Readbacks that are not free.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Forks under way, and the end of the process: no new guards.
+/// Forks under way, and the end of the process: no new readbacks.
 static BLOCKED: AtomicUsize = AtomicUsize::new(0);
 static TABLE: Mutex<Table> = Mutex::new(Table::new());
-/// A guard has changed its state, or has no users any more.
+/// A readback has changed its state, or has no users any more.
 static CHANGED: Condvar = Condvar::new();
 /// Copies that were recorded, and how many of these have arrived.
 static RECORDED: AtomicU64 = AtomicU64::new(0);
@@ -83,7 +83,7 @@ fn table() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether copies may be guarded at all.
+/// Whether lazy readbacks are on.
 #[inline]
 pub fn active() -> bool {
     ACTIVE.load(Relaxed)
@@ -108,7 +108,7 @@ pub fn configure(mode: Mode) -> Outcome {
     }
 }
 
-/// The kernel's part, and the thread that sees touches; opened with the first guard.
+/// The kernel's part, and the thread that sees touches; opened with the first readback.
 fn kernel() -> Option<&'static Userfault> {
     static KERNEL: OnceLock<Option<Userfault>> = OnceLock::new();
     static SERVED: OnceLock<bool> = OnceLock::new();
@@ -117,26 +117,26 @@ fn kernel() -> Option<&'static Userfault> {
             let kernel = Userfault::open();
             if kernel.is_none() {
                 log::error(format_args!(
-                    "FARLANE_GUARDS is on, but this process may not use userfaultfd for system calls: nothing is guarded \
+                    "FARLANE_GUARDS is on, but this process may not use userfaultfd for system calls: no copy waits \
                      (allow it by vm.unprivileged_userfaultfd=1, or by access to /dev/userfaultfd)"
                 ));
             }
             kernel
         })
         .as_ref()?;
-    SERVED.get_or_init(|| threads::spawn("farlane-guards", move || serve(kernel))).then_some(kernel)
+    SERVED.get_or_init(|| threads::spawn("farlane-touches", move || serve(kernel))).then_some(kernel)
 }
 
 /// Sees touches for ever.
 fn serve(kernel: &Userfault) {
     while let Some(address) = kernel.next() {
         let _ = std::panic::catch_unwind(|| end_all(address, address.saturating_add(1), Some(&TOUCHES)));
-        // Also for a touch that was seen when its guard had ended: that has let go on who waited then.
+        // Also for a touch that was seen when its readback had ended: that has let go on who waited then.
         kernel.wake(address / userfault::PAGE * userfault::PAGE, userfault::PAGE);
     }
 }
 
-/// A copy that is about to be recorded into a guard's store.
+/// A copy that is about to be recorded into a readback's store.
 #[derive(Debug)]
 pub struct Held {
     index: usize,
@@ -150,23 +150,23 @@ impl Held {
         permission::owe_synchronization();
         let sequence = RECORDED.fetch_add(1, SeqCst) + 1;
         let mut table = table();
-        let guard = &mut table.guards[self.index];
-        guard.sequence = guard.sequence.max(sequence);
+        let readback = &mut table.readbacks[self.index];
+        readback.sequence = readback.sequence.max(sequence);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         let mut table = table();
-        let guard = &mut table.guards[self.index];
-        guard.users -= 1;
-        if guard.users == 0 && guard.state == State::Ending {
+        let readback = &mut table.readbacks[self.index];
+        readback.users -= 1;
+        if readback.users == 0 && readback.state == State::Ending {
             CHANGED.notify_all();
         }
     }
 }
 
-/// For the copy to `[start, start + length)` under way, which the program may take for done when its call returns: a place in a guard's store.
+/// For the copy to `[start, start + length)` under way, which the program may take for done when its call returns: a place in a readback's store.
 /// `None`: it is made at once.
 pub fn hold(start: usize, length: usize) -> Option<Held> {
     let site = frame::site();
@@ -181,17 +181,17 @@ pub fn hold(start: usize, length: usize) -> Option<Held> {
         if verdict == Verdict::First {
             table.candidates.add(start);
         }
-        if verdict != Verdict::Guard {
+        if verdict != Verdict::Lazy {
             return None;
         }
         // One that comes or goes: what it is then decides, however long that takes.
-        while table.meeting(start, end).is_some_and(|index| table.guards[index].state != State::Standing) {
+        while table.meeting(start, end).is_some_and(|index| table.readbacks[index].state != State::Standing) {
             table = CHANGED.wait(table).unwrap_or_else(PoisonError::into_inner);
         }
         if let Some(index) = table.standing(start, end).filter(|_| !must_wait) {
             table.goes_to(index, site);
-            let guard = &table.guards[index];
-            return Some(Held { index, place: guard.store + (start - guard.start) });
+            let readback = &table.readbacks[index];
+            return Some(Held { index, place: readback.store + (start - readback.start) });
         }
         table.candidates.below(start)
     };
@@ -218,7 +218,7 @@ fn must_wait() -> bool {
     output::expected() || work::reads_pending() || manifests::any_managed() || device_may_write_host_memory()
 }
 
-/// Sets a guard, with its first user. Its number, its store, and the block's first byte.
+/// Begins a readback, with its first user. Its number, its store, and the block's first byte.
 fn set(block: Block, site: usize) -> Result<(usize, usize, usize), Refusal> {
     let kernel = kernel().ok_or(Refusal::Kernel)?;
     let length = block.end - block.start;
@@ -242,8 +242,8 @@ fn set(block: Block, site: usize) -> Result<(usize, usize, usize), Refusal> {
         return Err(Refusal::Kernel);
     };
     SET.fetch_add(1, Relaxed);
-    table.guards[index].store = store;
-    table.guards[index].state = State::Standing;
+    table.readbacks[index].store = store;
+    table.readbacks[index].state = State::Standing;
     table.goes_to(index, site);
     Ok((index, store, block.start))
 }
@@ -267,7 +267,7 @@ pub fn enter() -> Option<Inside> {
     })
 }
 
-/// Ends the guards of `[start, start + length)`: what was copied there is there.
+/// Ends the readbacks of `[start, start + length)`: what was copied there is there.
 #[inline]
 pub fn clear(start: usize, length: usize) {
     if COUNT.load(SeqCst) > 0 {
@@ -280,25 +280,25 @@ fn end_all(start: usize, end: usize, touched: Option<&AtomicU64>) {
     loop {
         let mut table = table();
         let Some(index) = table.meeting(start, end) else { return };
-        if table.guards[index].state != State::Standing {
+        if table.readbacks[index].state != State::Standing {
             drop(CHANGED.wait(table));
             continue;
         }
-        table.guards[index].state = State::Ending;
+        table.readbacks[index].state = State::Ending;
         touched.unwrap_or(&ENDED_BY_CALLS).fetch_add(1, Relaxed);
         if table.touched(index) {
             GIVEN_UP.fetch_add(1, Relaxed);
         }
-        while table.guards[index].users > 0 {
+        while table.readbacks[index].users > 0 {
             table = CHANGED.wait(table).unwrap_or_else(PoisonError::into_inner);
         }
-        let guard = table.guards[index];
+        let readback = table.readbacks[index];
         drop(table);
-        if guard.sequence > ARRIVED.load(Acquire) {
+        if readback.sequence > ARRIVED.load(Acquire) {
             work::fence(); // a session that is over brings nothing any more
         }
         if let Some(kernel) = kernel() {
-            kernel.give_back(guard.start, guard.end - guard.start, guard.store);
+            kernel.give_back(readback.start, readback.end - readback.start, readback.store);
         }
         let mut table = self::table();
         table.free(index);
@@ -321,7 +321,7 @@ pub fn arrived(copies: u64) {
     }
 }
 
-/// The child has no guards: what would fill them is the parent's.
+/// The child has no readbacks: what would fill them is the parent's.
 pub fn before_fork() {
     BLOCKED.fetch_add(1, SeqCst);
     permission::within(|| clear(0, usize::MAX));
@@ -339,7 +339,7 @@ pub fn after_fork_in_child() {
     }
 }
 
-/// The session ends: no guards any more.
+/// The session ends: no readbacks any more.
 pub fn end() {
     BLOCKED.fetch_add(1, SeqCst);
     permission::within(|| clear(0, usize::MAX));

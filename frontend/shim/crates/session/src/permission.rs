@@ -1,8 +1,8 @@
 //! Manifests in use: what a call's site permits, what is owed for it, and the ends of loops.
 //!
 //! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to the host later
-//! (DEFER_READ, SETTLE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived, synchronizations that did not happen.
-//! Copies are settled by the next answer of the host to this thread, whatever it was asked; where the contract demands it and no answer is due,
+//! (DEFER_READ, COMPLETE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived, synchronizations that did not happen.
+//! The next answer of the host to this thread completes its copies, whatever it was asked; where the contract demands it and no answer is due,
 //! by a fence: before a call from outside the loop, before a deferred copy's memory is read by the shim, when a call fails, when the thread
 //! ends. A query or a clock read (`clock`) first makes a synchronization happen that it would belie.
 //!
@@ -10,7 +10,7 @@
 //!
 //! After the first CUDA call that has failed no permission holds any more.
 //!
-//! Order within a call: [`arrive`] (site, expressions, settling before), the function itself, [`leave`] (settling after, sending).
+//! Order within a call: [`arrive`] (site, expressions, copies completed before), the function itself, [`leave`] (copies completed after, sending).
 //! Locking: the ranges of outstanding copies have one mutex, a leaf. Everything else is the thread's own.
 //!
 //! Source: protos/manifest.md, "Permissions".
@@ -27,12 +27,12 @@ use crate::function::Operation;
 use crate::manifests;
 use crate::{lazy_readback, output, process, work};
 
-pub mod foresight;
+pub mod loop_prediction;
 mod prediction;
 mod ranges;
 mod thread;
 
-use foresight::Iteration;
+use loop_prediction::Iteration;
 use ranges::Ranges;
 use thread::{Thread, THREAD};
 
@@ -46,18 +46,18 @@ static RANGES: Mutex<Ranges> = Mutex::new(Ranges::new());
 
 static LOCAL_SYNCS: AtomicU64 = AtomicU64::new(0);
 static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
-static SETTLED: AtomicU64 = AtomicU64::new(0);
+static COMPLETED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether calls are looked at: guards owe synchronizations, too.
+/// Whether calls are looked at: lazy readbacks owe synchronizations, too.
 #[inline]
-fn watching() -> bool {
+fn active() -> bool {
     manifests::active() || lazy_readback::active()
 }
 
 /// A call of the program begins; `frame::begin` was called.
 #[inline]
 pub fn arrive(operation: Operation) {
-    if watching() {
+    if active() {
         let _ = THREAD.try_with(|thread| thread.arrive(operation));
     }
 }
@@ -65,7 +65,7 @@ pub fn arrive(operation: Operation) {
 /// The call is done.
 #[inline]
 pub fn leave(operation: Operation) {
-    if watching() {
+    if active() {
         let _ = THREAD.try_with(|thread| {
             thread.leave(Part::of(operation));
             // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
@@ -78,7 +78,7 @@ pub fn leave(operation: Operation) {
 #[cold]
 pub fn failed() {
     // The copies of all threads are before the fence.
-    if watching() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
+    if active() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
         work::fence();
     }
 }
@@ -153,21 +153,21 @@ fn hint() -> u32 {
     THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
 }
 
-/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest foresees all of it.
+/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest predicts all of it.
 #[inline]
-pub fn take_foreseen() -> Option<Box<Iteration>> {
-    if foresight::waits() {
-        foreseen()
+pub fn take_predicted() -> Option<Box<Iteration>> {
+    if loop_prediction::waits() {
+        predicted()
     } else {
         None
     }
 }
 
 #[cold]
-fn foreseen() -> Option<Box<Iteration>> {
-    foresight::taken();
+fn predicted() -> Option<Box<Iteration>> {
+    loop_prediction::taken();
     let (_, site) = frame::thread_and_site();
-    let iteration = THREAD.try_with(|thread| thread.foreseen.take()).ok().flatten()?;
+    let iteration = THREAD.try_with(|thread| thread.predicted.take()).ok().flatten()?;
     // Another call may have come in between.
     (iteration.launches.first()?.site == site).then_some(iteration)
 }
@@ -242,7 +242,7 @@ pub fn synchronization_owed() -> bool {
 #[cfg(not(test))]
 pub fn before_clock() {
     let _ = THREAD.try_with(|thread| {
-        if watching() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
+        if active() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
             UNSYNCHRONIZED.store(false, Relaxed); // everybody's work is waited for
             thread.inside.set(1);
             work::finish_work();
@@ -264,7 +264,7 @@ pub fn section() -> Option<Section> {
         ("sites", sites),
         ("local_syncs", LOCAL_SYNCS.load(Relaxed)),
         ("deferred_reads", DEFERRED_READS.load(Relaxed)),
-        ("settled", SETTLED.load(Relaxed)),
+        ("completed", COMPLETED.load(Relaxed)),
         ("predicted", predicted),
         ("mispredicted", mispredicted),
     ];

@@ -27,7 +27,7 @@ use crate::call::{Error, Outcome};
 use crate::{lazy_readback, log, manifests, output};
 use client::{Config, DeviceDescription, HelloInfo, Session};
 
-/// What the handshake told about one device.
+/// What the handshake reported about one device.
 #[derive(Debug)]
 pub struct Device {
     pub description: DeviceDescription,
@@ -216,7 +216,7 @@ fn open() -> Result<Opened, Error> {
     Ok(Opened { session, devices })
 }
 
-/// A wrong setting is told before anything runs.
+/// A wrong setting is reported before anything runs.
 fn clock_setting() -> Outcome {
     match std::env::var("FARLANE_TIMING").as_deref() {
         Ok("" | "faithful" | "throughput") | Err(_) => Ok(()),

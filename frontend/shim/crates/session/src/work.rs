@@ -5,7 +5,7 @@
 //!
 //! A deferred call is `defer` (work of a stream) or `append` (work of no stream: allocation, handles, modules). A call that
 //! needs an answer is `request`, `read` or one of the `synchronize_*` functions; these know when nothing is pending and
-//! then answer without a round trip, telling the first deferred error that nobody has been told yet, if there is one.
+//! then answer without a round trip, reporting the first deferred error that no call has reported yet, if there is one.
 //!
 //! Locking: see `order`; nothing here holds a lock while it waits for the host, except in mode `none`, where a caller of
 //! `append` may hold the allocator's.
@@ -49,7 +49,7 @@ fn begin_tracking() -> Tracking {
     Tracking { order: Order::default(), reads: Reads::default() }
 }
 
-/// Where in the program the call under way comes from: the folding of loops tells call sites and threads apart by it.
+/// Where in the program the call under way comes from: the loop recorder tells call sites and threads apart by it.
 pub fn origin() -> Origin {
     let (thread, site) = frame::thread_and_site();
     Origin { thread: thread as u64, site: site as u64, hint: permission::take_hint() }
@@ -61,7 +61,7 @@ pub fn tracking() -> Outcome<&'static Tracking> {
     Ok(session_and_tracking()?.1)
 }
 
-/// The value of an answer that arrived. An error of an earlier deferred call, told by nobody yet, comes first.
+/// The value of an answer that arrived. An error of an earlier deferred call, not reported yet, comes first.
 fn value_of(session: &Session, answer: Answer) -> Outcome<u64> {
     permission::answered();
     untold(session)?;
@@ -75,10 +75,10 @@ fn ask(session: &Session, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer
 
 /// A question to the host, which has done everything before it when its answer comes.
 fn answered<T>(question: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    let (launches, guarded) = (output::asked(), lazy_readback::recorded());
+    let (launches, lazily) = (output::asked(), lazy_readback::recorded());
     let answer = question()?;
     output::answered(launches);
-    lazy_readback::arrived(guarded);
+    lazy_readback::arrived(lazily);
     Ok(answer)
 }
 
@@ -186,7 +186,7 @@ pub fn fetch(answer: &mut [u8], write: impl FnOnce(&mut Writer, u32)) -> Outcome
 /// As `read`, but does not wait: the data is there when the stream, or what follows it, is synchronized.
 ///
 /// # Safety
-/// Every row of the destination is writable until then; `settle_memory` tells when.
+/// Every row of the destination is writable until then; `complete_copies` tells when.
 pub unsafe fn read_deferred(
     stream: &Arc<Stream>,
     destination: Destination,
@@ -216,7 +216,7 @@ pub unsafe fn read_deferred(
 /// As `read_deferred`, for a copy that a manifest lets wait (`permission`): it is recorded like any deferred work, and arrives with others.
 ///
 /// # Safety
-/// Every row of the destination, `length` bytes in all, is writable until the copy is settled.
+/// Every row of the destination, `length` bytes in all, is writable until the copy is complete.
 pub unsafe fn record_read(
     stream: &Stream,
     destination: Destination,
@@ -230,17 +230,17 @@ pub unsafe fn record_read(
     Ok(())
 }
 
-/// As `record_read`, into the store of a guard.
+/// As `record_read`, into the store of a lazy readback.
 ///
 /// # Safety
 /// The destination lies in that store.
-pub unsafe fn record_guarded(
+pub unsafe fn record_lazily(
     stream: &Stream,
     destination: Destination,
     held: &lazy_readback::Held,
     write: impl FnOnce(&mut Writer, u32),
 ) -> Outcome {
-    // SAFETY: the store is writable until the guard ends, which waits for `held` and then for the host's answer.
+    // SAFETY: the store is writable until the readback ends, which waits for `held` and then for the host's answer.
     unsafe { record(stream, destination, write) }?;
     held.recorded();
     Ok(())
@@ -269,7 +269,7 @@ pub fn reads_pending() -> bool {
 /// Waits until the host has replayed what was recorded; errors are kept for the next call that tells them.
 pub fn fence() {
     if let Some(session) = process::opened_session() {
-        // A session that is over is told by the calls that need it.
+        // The calls that need a session report that it is over.
         let _ = ask(session, operation::fence);
     }
 }
@@ -299,7 +299,7 @@ pub fn ship() {
 }
 
 /// Waits until nothing that was recorded will write to `[start, start + length)` of the guest's memory.
-pub fn settle_memory(start: usize, length: usize) -> Outcome {
+pub fn complete_copies(start: usize, length: usize) -> Outcome {
     lazy_readback::clear(start, length);
     let Some(Tracking { order, reads, .. }) = TRACKING.get() else {
         return Ok(());
@@ -314,7 +314,7 @@ pub fn settle_memory(start: usize, length: usize) -> Outcome {
     }
 }
 
-/// The first error of a deferred call that nobody has been told yet.
+/// The first error of a deferred call that no call has reported yet.
 fn untold(session: &Session) -> Outcome {
     session.take_deferred_error().map_or(Ok(()), |code| Err(Error(code)))
 }
@@ -340,15 +340,15 @@ pub fn synchronize_device() -> Outcome {
 
 /// Waits for the work of a stream.
 pub fn synchronize_stream(stream: &Stream) -> Outcome {
-    settle_stream(stream, operation::stream_synchronize)
+    complete_stream(stream, operation::stream_synchronize)
 }
 
 /// Success when the stream has no work pending, else `NOT_READY`.
 pub fn query_stream(stream: &Stream) -> Outcome {
-    settle_stream(stream, operation::stream_query)
+    complete_stream(stream, operation::stream_query)
 }
 
-fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outcome {
+fn complete_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outcome {
     let _acting = stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     if !order.pending(stream) {
@@ -359,14 +359,14 @@ fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outco
 }
 
 /// Waits for a point that is pending, or asks about it; `operation` takes the event's number.
-pub fn settle_point(event: u32, point: &Point, operation: fn(&mut Writer, u32, u32)) -> Outcome {
+pub fn complete_point(event: u32, point: &Point, operation: fn(&mut Writer, u32, u32)) -> Outcome {
     let _acting = point.stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     wait(session, |w, slot| operation(w, event, slot), || order.point_done(point))
 }
 
 /// A synchronization that has nothing to wait for.
-pub fn settled() -> Outcome {
+pub fn completed() -> Outcome {
     untold(process::session()?)
 }
 

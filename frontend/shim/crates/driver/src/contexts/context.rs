@@ -278,7 +278,7 @@ pub unsafe fn cuCtxGetExecAffinity(pExecAffinity: *mut CUexecAffinityParam, type
 
 pub unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> Outcome {
     let _acting = act_for(named(ctx)?.tape());
-    held::settle_all()?;
+    held::complete_all()?;
     work::synchronize_device()
 }
 

@@ -46,8 +46,8 @@ struct Capture {
     origin: u32,
     invalid: bool,
     members: BTreeMap<u32, Member>,
-    /// What the program was told of dependencies: pointers into these were given to it.
-    told: Vec<GraphNodeHandle>,
+    /// The dependencies that were reported to the program: pointers into these were given to it.
+    reported: Vec<GraphNodeHandle>,
     edges: Vec<GraphEdgeData>,
 }
 
@@ -121,15 +121,15 @@ pub fn begin(stream: &Arc<Stream>, mode: StreamCaptureMode, into: Option<(Id, Ve
     let id = NEXT.fetch_add(1, Relaxed);
     let members = BTreeMap::from([(stream.number, Member { stream: stream.clone(), tips })]);
     let (origin, thread) = (stream.number, thread());
-    let (invalid, told, edges) = Default::default();
-    captures.insert(id, Capture { graph, given, mode, thread, origin, invalid, members, told, edges });
+    let (invalid, reported, edges) = Default::default();
+    captures.insert(id, Capture { graph, given, mode, thread, origin, invalid, members, reported, edges });
     stream.capture.store(id, Relaxed);
     ACTIVE.fetch_add(1, Relaxed);
     Ok(())
 }
 
-/// Ends the capture that began in the stream: its graph. `told`: the program is told which; of a graph that it has given itself it need not be.
-pub fn end(stream: &Stream, told: bool) -> Outcome<GraphHandle> {
+/// Ends the capture that began in the stream: its graph. `reported`: the program learns which; of a graph that it has given itself it need not be.
+pub fn end(stream: &Stream, reported: bool) -> Outcome<GraphHandle> {
     let mut captures = captures();
     let id = stream.capture.load(Relaxed);
     let capture = captures.get(&id).ok_or(Error::ILLEGAL_STATE)?;
@@ -139,7 +139,7 @@ pub fn end(stream: &Stream, told: bool) -> Outcome<GraphHandle> {
     if capture.mode != STREAM_CAPTURE_MODE_RELAXED && capture.thread != thread() {
         return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
     }
-    if !told && !capture.given {
+    if !reported && !capture.given {
         return Err(Error::INVALID_VALUE);
     }
     let Some(capture) = captures.remove(&id) else { return Err(Error::ILLEGAL_STATE) };
@@ -256,15 +256,15 @@ pub fn info(stream: &Stream) -> Option<Info> {
     let mut captures = captures();
     let capture = captures.get_mut(&id)?;
     let tips = &capture.members.get(&stream.number)?.tips;
-    capture.told = tips.iter().map(|tip| node_handle(*tip)).collect();
-    capture.edges = vec![GraphEdgeData::default(); capture.told.len()];
+    capture.reported = tips.iter().map(|tip| node_handle(*tip)).collect();
+    capture.edges = vec![GraphEdgeData::default(); capture.reported.len()];
     Some(Info {
         id,
         invalid: capture.invalid,
         graph: graph_handle(capture.graph),
-        dependencies: capture.told.as_ptr(),
+        dependencies: capture.reported.as_ptr(),
         edges: capture.edges.as_ptr(),
-        count: capture.told.len(),
+        count: capture.reported.len(),
     })
 }
 

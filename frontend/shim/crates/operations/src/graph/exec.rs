@@ -97,7 +97,7 @@ pub fn destroy(handle: GraphExecHandle) -> Outcome {
         return Ok(());
     }
     // Launches may still use what the objects stand for.
-    let synchronized = held::settle_all().and_then(|()| work::synchronize_device());
+    let synchronized = held::complete_all().and_then(|()| work::synchronize_device());
     objects::release_all(&held);
     synchronized
 }

@@ -1,4 +1,4 @@
-//! Stretches of a graph's records, which are sent once as a template and repeated by its number (`protos/tape.md`, "Loops").
+//! Segments of a graph's records, which are sent once as a template and repeated by its number (`protos/tape.md`, "Loops").
 //!
 //! Owns the template numbers of graphs: 3072 to 4095; the recorder of loops has those below (`fold::templates`). The first launch
 //! sends plain records: a graph that is changed before every launch costs no templates, and in mode `loops` the recorder finds what

@@ -1,5 +1,5 @@
 //! Memory that the program has registered and that kernels reach: a region whose device memory lies at another address. Where a kernel is given the
-//! program's own address, the host is told that kernels find the memory there, too (an alias).
+//! program's own address, the host is told that kernels find the memory there, too (a host mapping).
 //!
 //! Owns the exchange of the program's pages for shared ones that a region can map twice, and back when the memory is unregistered. Their bytes stay
 //! where they are, for the program; they are copied in both exchanges, so another thread must not write to them meanwhile.
@@ -70,8 +70,8 @@ pub fn device_address(address: usize) -> Option<usize> {
 }
 
 /// Kernels find the mirrored memory that holds the address at the program's own addresses, too.
-pub fn alias(address: usize) -> Outcome {
-    regions().find(address).map_or(Ok(()), Region::alias)
+pub fn map_to_host_address(address: usize) -> Outcome {
+    regions().find(address).map_or(Ok(()), Region::map_to_host_address)
 }
 
 /// Whether the pages of `[start, start + size)` hold nothing else. `head` is the word before it, where there is one.

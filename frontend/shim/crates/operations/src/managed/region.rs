@@ -63,13 +63,13 @@ pub struct Region {
     /// Where its first byte is on the device.
     device: usize,
     /// Kernels find it at `start`, too.
-    aliased: bool,
+    host_mapped: bool,
     /// Bytes travel as those of this context.
     context: u32,
     /// The device allocation's address.
     raw: usize,
     /// The second mapping.
-    alias: usize,
+    second: usize,
     states: Vec<State>,
     /// Bytes of the device's memory that are the region's: (offset, length), rising.
     ranges: Vec<(usize, usize)>,
@@ -89,18 +89,18 @@ fn protect(start: usize, length: usize, access: i32) -> Outcome {
 }
 
 impl Region {
-    /// A region that is mapped at `start` and at `alias`, all of its pages in one state.
-    fn of(start: usize, length: usize, kind: Kind, raw: usize, alias: usize, state: State) -> Self {
+    /// A region that is mapped at `start` and at `second`, all of its pages in one state.
+    fn of(start: usize, length: usize, kind: Kind, raw: usize, second: usize, state: State) -> Self {
         Self {
             start,
             length,
             size: length,
             kind,
             device: start,
-            aliased: false,
+            host_mapped: false,
             context: contexts::acting(),
             raw,
-            alias,
+            second,
             states: vec![state; length / PAGE],
             ranges: vec![(0, length)],
             here: state != State::Device,
@@ -145,13 +145,13 @@ impl Region {
     }
 
     /// Makes kernels find it at the program's address, too.
-    pub fn alias(&mut self) -> Outcome {
-        if self.aliased || self.device == self.start {
+    pub fn map_to_host_address(&mut self) -> Outcome {
+        if self.host_mapped || self.device == self.start {
             return Ok(());
         }
         let (start, device, length) = (self.start as u64, self.device as u64, self.length as u64);
         work::append(|w| operation::alias(w, start, device, length))?;
-        self.aliased = true;
+        self.host_mapped = true;
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl Region {
         let legacy = tracking()?.order.legacy.clone();
         for (from, to) in self.parts(first * PAGE, (first + count) * PAGE) {
             let width = to - from;
-            let destination = Destination { ptr: (self.alias + from) as *mut u8, pitch: width, width, height: 1 };
+            let destination = Destination { ptr: (self.second + from) as *mut u8, pitch: width, width, height: 1 };
             let (address, width) = ((self.device + from) as u64, width as u64);
             // SAFETY: the second mapping is writable, and as long as the region.
             unsafe {
@@ -261,9 +261,9 @@ impl Region {
                     let length = MAX_TAIL_BYTES.min(to - piece);
                     let (address, width) = ((self.device + piece) as u64, length as u64);
                     let target = Target { address, pitch: width, width, height: 1 };
-                    let alias = self.alias + piece;
+                    let second = self.second + piece;
                     // SAFETY: the second mapping is readable, and as long as the region.
-                    let row = |_| unsafe { std::slice::from_raw_parts(alias as *const u8, length) };
+                    let row = |_| unsafe { std::slice::from_raw_parts(second as *const u8, length) };
                     payloads::write(&legacy, target, true, row)?;
                 }
             }
@@ -289,8 +289,8 @@ mod tests {
         // SAFETY: the page is writable, and so is the second mapping.
         unsafe {
             (start as *mut u8).add(PAGE + 5).write(77);
-            assert_eq!((region.alias as *const u8).add(PAGE + 5).read(), 77);
-            (region.alias as *mut u8).write(3);
+            assert_eq!((region.second as *const u8).add(PAGE + 5).read(), 77);
+            (region.second as *mut u8).write(3);
             assert_eq!((start as *const u8).read(), 3);
         }
         assert_eq!(region.states, [State::Shared, State::Dirty, State::Shared, State::Shared]);

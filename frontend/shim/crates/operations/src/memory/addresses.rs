@@ -1,6 +1,6 @@
 //! What lies at an address: device memory of this session, the program's pinned memory, or anything else.
 //!
-//! Owns the allocators (of device memory, and of addresses for pinned memory, at the window's end) and the ranges that the host told of (variables whose address the program asked for). Every device
+//! Owns the allocators (of device memory, and of addresses for pinned memory, at the window's end) and the ranges that the host reported (variables whose address the program asked for). Every device
 //! range of a call is checked here against what is live, before anything is recorded.
 //!
 //! Locking: one mutex around both; a caller that mints or releases an address holds it until the record is appended
@@ -44,7 +44,7 @@ pub struct Live {
     /// Pinned memory that kernels reach: start -> size.
     reached: BTreeMap<u64, u64>,
     /// Start -> size of variables at addresses of the host's.
-    told: BTreeMap<u64, u64>,
+    reported: BTreeMap<u64, u64>,
     /// Start -> context of the allocations that are not the primary one's; `NONE` for those that are the device's.
     owners: BTreeMap<u64, u32>,
     pub pools: Pools,
@@ -78,7 +78,7 @@ impl Live {
             },
             pinned: Allocator::new(window_base.saturating_add(size), pinned, pinned),
             reached: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             owners: BTreeMap::new(),
             pools: Pools::default(),
             of_graphs: OfGraphs::default(),
@@ -164,7 +164,7 @@ impl Live {
             (address - start < size).then_some(Allocation { address: start, size })
         };
         let run = || self.virtual_memory.run(address).map(|(address, size, _)| Allocation { address, size });
-        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.told)).or_else(run)
+        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.reported)).or_else(run)
     }
 }
 
@@ -194,9 +194,9 @@ impl Addresses {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The host told where a variable lies.
+    /// The host reported where a variable lies.
     pub fn tell(&self, address: u64, size: u64) {
-        self.lock().told.insert(address, size);
+        self.lock().reported.insert(address, size);
     }
 
     /// Memory is mapped for reading only from now on.

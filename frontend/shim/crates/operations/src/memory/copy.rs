@@ -179,7 +179,7 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         if wait != Wait::Always && unsafe { hold(stream, to, from, extent) } {
             return Ok(());
         }
-        held::settle(stream)?;
+        held::complete(stream)?;
     }
     let _inside = lazy_readback::enter();
     if hostmem::any_placed() {
@@ -258,7 +258,7 @@ unsafe fn reach_copied(to: End, from: End, extent: Extent) -> Outcome {
     };
     for part in parts(extent, to.layout, from.layout) {
         let (first, pitch) = (source as usize + part.from as usize, from.layout.pitch);
-        work::settle_memory(first, (pitch * (part.height - 1) + part.width) as usize)?;
+        work::complete_copies(first, (pitch * (part.height - 1) + part.width) as usize)?;
         for row in 0..part.height {
             let row_start = (first + (row * pitch) as usize) as *const u8;
             // SAFETY: the caller's promise; the row lies in the box.
@@ -321,13 +321,13 @@ unsafe fn download(
         let may_wait = copy == permission::Copy::Plain && wait != Wait::Never && !pinned();
         if let Some(held) = may_wait.then(|| lazy_readback::hold(destination.ptr as usize, length)).flatten() {
             let stored = Destination { ptr: held.place as *mut u8, ..destination };
-            // SAFETY: as many bytes of the guard's store, whose pages are those of the caller's destination.
-            return unsafe { work::record_guarded(stream, stored, &held, write) };
+            // SAFETY: as many bytes of the readback's store, whose pages are those of the caller's destination.
+            return unsafe { work::record_lazily(stream, stored, &held, write) };
         }
         lazy_readback::clear(destination.ptr as usize, length);
     }
     if copy == permission::Copy::Later {
-        // SAFETY: the caller's promise; the program leaves the memory alone until the copy is settled (protos/manifest.md).
+        // SAFETY: the caller's promise; the program leaves the memory alone until the copy is complete (protos/manifest.md).
         return unsafe { work::record_read(stream, destination, length, write) };
     }
     // What is not last arrives before the answer to what is.
@@ -350,7 +350,7 @@ unsafe fn upload(
     last: bool,
 ) -> Outcome {
     let first = from as usize + part.from as usize;
-    work::settle_memory(first, (from_pitch * (part.height - 1) + part.width) as usize)?;
+    work::complete_copies(first, (from_pitch * (part.height - 1) + part.width) as usize)?;
     let mut pieces = pieces(part, to_pitch, from_pitch, MAX_TAIL_BYTES as u64).peekable();
     while let Some(piece) = pieces.next() {
         let last = last && pieces.peek().is_none();
@@ -370,7 +370,7 @@ unsafe fn upload(
 /// The rows are readable and writable.
 unsafe fn move_rows(to: *mut u8, to_pitch: u64, from: *mut u8, from_pitch: u64, part: Part) -> Outcome {
     for (start, offset, pitch) in [(to, part.to, to_pitch), (from, part.from, from_pitch)] {
-        work::settle_memory(start as usize + offset as usize, (pitch * (part.height - 1) + part.width) as usize)?;
+        work::complete_copies(start as usize + offset as usize, (pitch * (part.height - 1) + part.width) as usize)?;
     }
     for row in 0..part.height {
         let (to_offset, from_offset) = (part.to + row * to_pitch, part.from + row * from_pitch);

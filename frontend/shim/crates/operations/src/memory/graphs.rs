@@ -61,8 +61,8 @@ pub struct GraphMemory {
     size: usize,
     /// The device's, when it was made.
     resets: u32,
-    /// The program is told of it as memory of graphs.
-    told: bool,
+    /// It is reported to the program as memory of graphs.
+    reported: bool,
 }
 
 impl GraphMemory {
@@ -75,14 +75,14 @@ impl GraphMemory {
         let entry = Entry { size: size as u64, backed: false, live: false, orphan: false };
         live.of_graphs.known.insert(address, entry);
         live.disown(address);
-        Ok(Arc::new(Self { address, size, resets: contexts::resets(), told: true }))
+        Ok(Arc::new(Self { address, size, resets: contexts::resets(), reported: true }))
     }
 
     /// Memory that the program does not know as such, there at once.
     pub fn untold(size: usize) -> Outcome<Arc<Self>> {
         let address = allocate(size)? as u64;
         addresses()?.lock().disown(address);
-        Ok(Arc::new(Self { address, size, resets: contexts::resets(), told: false }))
+        Ok(Arc::new(Self { address, size, resets: contexts::resets(), reported: false }))
     }
 
     pub fn size(&self) -> usize {
@@ -101,7 +101,7 @@ impl Drop for GraphMemory {
         }
         let Ok(addresses) = addresses() else { return };
         let mut live = addresses.lock();
-        if !self.told {
+        if !self.reported {
             if live.allocator.free(self.address).is_ok() {
                 // A session that is over has freed it.
                 let _ = work::append(|w| operation::free(w, self.address));

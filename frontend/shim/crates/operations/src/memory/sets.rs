@@ -131,7 +131,7 @@ fn set_pinned(start: *mut u8, layout: Layout, pattern: Pattern, extent: Extent, 
     if !hostmem::holds(start as usize, span) {
         return Err(Error::INVALID_VALUE);
     }
-    work::settle_memory(start as usize, span)?;
+    work::complete_copies(start as usize, span)?;
     let element = &pattern.value.to_le_bytes()[..pattern.size as usize];
     for part in parts(extent, layout, layout) {
         for row in 0..part.height {

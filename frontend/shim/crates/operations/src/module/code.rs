@@ -135,15 +135,15 @@ impl Module {
         lock(&self.asking)
     }
 
-    /// Whether the device can run something of a loaded image: told at once, where that takes no decompression.
+    /// Whether the device can run something of a loaded image: reported at once, where that takes no decompression.
     /// A text, or what was linked, the host is asked about.
     pub fn check(&self) -> Result<(), Refused> {
-        let told = |error: image::Error| Refused { error: self.refuse(&error), message: error.to_string() };
+        let refused = |error: image::Error| Refused { error: self.refuse(&error), message: error.to_string() };
         if let Some(container) = self.origin.container() {
-            return image::check_container(container, &target()?).map_err(told);
+            return image::check_container(container, &target()?).map_err(refused);
         }
         if let Origin::Bytes(bytes) = &self.origin {
-            let contents = image::Module::read(bytes, &target()?).map_err(told)?;
+            let contents = image::Module::read(bytes, &target()?).map_err(refused)?;
             let asks = contents.source == image::Source::Ptx;
             lock(&self.contents).get_or_insert(Ok(Arc::new(contents)));
             return if asks { self.verify(false) } else { Ok(()) };

@@ -6,7 +6,7 @@
 //! Each entry is an executable graph of one node (or the graph that was launched), so that it is done as launches of graphs are: pinned
 //! memory is read and written when the work is done, host functions run then.
 //!
-//! Words are looked at when something asks: whatever waits for held work (`settle`), asks about it or synchronizes anything, and a write by
+//! Words are looked at when something asks: whatever waits for held work (`complete`), asks about it or synchronizes anything, and a write by
 //! `cuStreamWriteValue`. A program that looks at memory alone, without a call, sees no progress.
 //!
 //! With the test option `late` (`testing`) all work of streams is held, whatever is before it, and done when something waits for it: then only what
@@ -185,7 +185,7 @@ fn push(stream: &Arc<Stream>, records: Vec<Arc<Event>>, waits: Vec<u32>, task: T
     let full = testing::late() && queue.len() >= LATE_AT_MOST;
     drop(queue);
     if full {
-        // What fails is told by what waits for it.
+        // What waits for it reports what fails.
         let _ = advance_to(None);
     }
 }
@@ -305,7 +305,7 @@ fn wait_for(goal: Goal<'_>) -> Outcome {
     if !any() || doing().is_some() {
         return Ok(());
     }
-    let (start, mut pause, mut told) = (Instant::now(), FIRST_PAUSE, false);
+    let (start, mut pause, mut reported) = (Instant::now(), FIRST_PAUSE, false);
     loop {
         advance_to(Some(goal))?;
         if testing::late() && holds(goal) {
@@ -314,8 +314,8 @@ fn wait_for(goal: Goal<'_>) -> Outcome {
         if !holds(goal) {
             return Ok(());
         }
-        if !told && start.elapsed() > LONG {
-            told = true;
+        if !reported && start.elapsed() > LONG {
+            reported = true;
             tell_words();
         }
         std::thread::sleep(pause);
@@ -338,22 +338,22 @@ fn tell_words() {
 }
 
 /// Waits until no held work is in the way of what the stream is given now.
-pub fn settle(stream: &Stream) -> Outcome {
+pub fn complete(stream: &Stream) -> Outcome {
     wait_for(Goal::Stream(stream))
 }
 
 /// Waits until none of the work is held that the stream was given.
-pub fn settle_work(stream: &Stream) -> Outcome {
+pub fn complete_work(stream: &Stream) -> Outcome {
     wait_for(Goal::WorkOf(stream))
 }
 
 /// Waits until none of the current context is held.
-pub fn settle_all() -> Outcome {
+pub fn complete_all() -> Outcome {
     wait_for(Goal::Context(contexts::acting()))
 }
 
 /// Waits until no record of the event is held.
-pub fn settle_event(event: &Event) -> Outcome {
+pub fn complete_event(event: &Event) -> Outcome {
     wait_for(Goal::Event(event))
 }
 

@@ -1,7 +1,7 @@
 //! Where in the program a CUDA call comes from: its return address, and the registers as they are at the call instruction.
 //!
 //! The thin libraries' entries save the registers into a block of thread-local storage and then jump here (thin_libraries.py; the layout
-//! below is theirs). The layer above opens every call with [`begin`], which settles what the call's *site* is: its return address, but for a launch
+//! below is theirs). The layer above opens every call with [`begin`], which decides what the call's *site* is: its return address, but for a launch
 //! that takes a pushed configuration the return address of the push, which is in the program's own code at every level of optimization.
 //!
 //! Valid from `begin` until the same thread makes its next CUDA call. The shim's own use of its functions does not go through the thin

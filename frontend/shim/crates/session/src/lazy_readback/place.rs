@@ -1,4 +1,4 @@
-//! Which memory may be guarded: the blocks of the C library's malloc that are mappings of their own.
+//! Which memory lazy readbacks may have: the blocks of the C library's malloc that are mappings of their own.
 //!
 //! Such a block's pages hold nothing but the program's bytes and the block's header, and no lock is held by anybody who touches them: not by the
 //! program within malloc (`free` and `realloc` look at the header, hence the first page, before anything else, with no lock), and not by this
@@ -125,7 +125,7 @@ pub fn bounds(line: &str) -> Option<(usize, usize)> {
     Some((usize::from_str_radix(low, 16).ok()?, usize::from_str_radix(high, 16).ok()?))
 }
 
-/// What memory it is that is not guarded.
+/// What memory it is that lazy readbacks may not have.
 fn kind(maps: &str, address: usize) -> Refusal {
     if frame::stack().is_some_and(|(low, high)| (low..high).contains(&(address as u64))) {
         return Refusal::Stack;

@@ -1,11 +1,11 @@
-//! Which blocks are guarded, and what is known of the places in the program that copies come from. Plain data, under one lock (`guards`).
+//! Which blocks have a lazy readback, and what is known of the places in the program that copies come from. Plain data, under one lock (the room's).
 //!
-//! A guard goes Free -> Setting -> Standing -> Ending -> Free; only its thread of the moment takes a step. `users` are calls that are about to
-//! record a copy into its store: no guard ends before they have.
+//! A readback goes Free -> Setting -> Standing -> Ending -> Free; only its thread of the moment takes a step. `users` are calls that are about to
+//! record a copy into its store: no readback ends before they have.
 
 use super::place::{Block, Candidates};
 
-/// Guards at the same time.
+/// Readbacks at the same time.
 pub const MOST: usize = 64;
 /// Places in the program that are remembered.
 const SITES: usize = 256;
@@ -23,7 +23,7 @@ pub enum State {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Guard {
+pub struct Readback {
     pub state: State,
     pub start: usize,
     pub end: usize,
@@ -40,7 +40,7 @@ pub struct Guard {
 #[derive(Debug, Clone, Copy)]
 struct Site {
     at: usize,
-    /// Copies since it was first seen, and since a guard that has one of them was last touched.
+    /// Copies since it was first seen, and since a readback that has one of them was last touched.
     seen: u32,
     since: u32,
     losses: u8,
@@ -53,22 +53,23 @@ pub enum Verdict {
     /// Nothing is known yet.
     First,
     GivenUp,
-    Guard,
+    Lazy,
 }
 
 #[derive(Debug)]
 pub struct Table {
-    pub guards: [Guard; MOST],
+    pub readbacks: [Readback; MOST],
     sites: [Site; SITES],
     pub candidates: Candidates,
     /// Calls under way that read or write memory of the program.
     pub inside: usize,
 }
 
-const NO_GUARD: Guard = Guard { state: State::Free, start: 0, end: 0, store: 0, users: 0, sequence: 0, site: 0 };
+const NO_READBACK: Readback =
+    Readback { state: State::Free, start: 0, end: 0, store: 0, users: 0, sequence: 0, site: 0 };
 const NO_SITE: Site = Site { at: 0, seen: 0, since: 0, losses: 0, refusals: 0 };
 
-impl Guard {
+impl Readback {
     fn meets(&self, start: usize, end: usize) -> bool {
         self.state != State::Free && self.start < end && start < self.end
     }
@@ -76,32 +77,33 @@ impl Guard {
 
 impl Table {
     pub const fn new() -> Self {
-        Self { guards: [NO_GUARD; MOST], sites: [NO_SITE; SITES], candidates: Candidates::new(), inside: 0 }
+        Self { readbacks: [NO_READBACK; MOST], sites: [NO_SITE; SITES], candidates: Candidates::new(), inside: 0 }
     }
 
-    /// A guard that has a byte of `[start, end)`.
+    /// A readback that has a byte of `[start, end)`.
     pub fn meeting(&self, start: usize, end: usize) -> Option<usize> {
-        self.guards.iter().position(|guard| guard.meets(start, end))
+        self.readbacks.iter().position(|readback| readback.meets(start, end))
     }
 
-    /// The guard that stands and has all of `[start, end)`.
+    /// The readback that stands and has all of `[start, end)`.
     pub fn standing(&self, start: usize, end: usize) -> Option<usize> {
-        let stands = |guard: &Guard| guard.state == State::Standing && guard.start <= start && end <= guard.end;
-        self.guards.iter().position(stands)
+        let stands =
+            |readback: &Readback| readback.state == State::Standing && readback.start <= start && end <= readback.end;
+        self.readbacks.iter().position(stands)
     }
 
-    /// A place for a guard of the block; `None` when there is none, or another guard has a byte of it.
+    /// A place for a readback of the block; `None` when there is none, or another readback has a byte of it.
     pub fn claim(&mut self, block: Block) -> Option<usize> {
         if self.meeting(block.start, block.end).is_some() {
             return None;
         }
-        let index = self.guards.iter().position(|guard| guard.state == State::Free)?;
-        self.guards[index] = Guard { state: State::Setting, start: block.start, end: block.end, ..NO_GUARD };
+        let index = self.readbacks.iter().position(|readback| readback.state == State::Free)?;
+        self.readbacks[index] = Readback { state: State::Setting, start: block.start, end: block.end, ..NO_READBACK };
         Some(index)
     }
 
     pub fn free(&mut self, index: usize) {
-        self.guards[index] = NO_GUARD;
+        self.readbacks[index] = NO_READBACK;
     }
 
     /// `None`: there are too many.
@@ -124,18 +126,18 @@ impl Table {
         } else if site.seen == 1 && !in_loop {
             Verdict::First
         } else {
-            Verdict::Guard
+            Verdict::Lazy
         }
     }
 
-    /// The copy goes into the guard's store.
+    /// The copy goes into the readback's store.
     pub fn goes_to(&mut self, index: usize, at: usize) {
         if let Some(site) = self.site(at) {
             site.since = site.since.saturating_add(1);
         }
-        let guard = &mut self.guards[index];
-        guard.users += 1;
-        guard.site = at;
+        let readback = &mut self.readbacks[index];
+        readback.users += 1;
+        readback.site = at;
     }
 
     pub fn refused(&mut self, at: usize) {
@@ -144,9 +146,9 @@ impl Table {
         }
     }
 
-    /// The guard is touched. True when the place that its copies came from is given up for it.
+    /// The readback's block is touched. True when the place that its copies came from is given up for it.
     pub fn touched(&mut self, index: usize) -> bool {
-        let at = self.guards[index].site;
+        let at = self.readbacks[index].site;
         let Some(site) = self.site(at) else { return false };
         site.losses = if site.since < WORTH { site.losses.saturating_add(1) } else { 0 };
         site.since = 0;
@@ -165,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn guards_do_not_overlap_and_only_one_that_stands_is_used() {
+    fn readbacks_do_not_overlap_and_only_one_that_stands_is_used() {
         let mut table = table();
         assert_eq!(table.claim(BLOCK), Some(0));
         assert_eq!(table.claim(Block { start: 0x3000, end: 0x5000 }), None);
         assert_eq!(table.claim(Block { start: 0x4000, end: 0x5000 }), Some(1));
         assert_eq!((table.standing(0x1000, 0x1001), table.meeting(0x1000, 0x1001)), (None, Some(0)));
-        table.guards[0].state = State::Standing;
+        table.readbacks[0].state = State::Standing;
         assert_eq!((table.standing(0x1000, 0x4000), table.standing(0x1000, 0x4001)), (Some(0), None));
         assert_eq!((table.meeting(0, 0x1000), table.meeting(0x5000, usize::MAX)), (None, None));
         table.free(0);
@@ -193,10 +195,10 @@ mod tests {
         let mut table = table();
         let index = table.claim(BLOCK).expect("free");
         assert_eq!(table.copy_from(500, false), Verdict::First);
-        assert_eq!(table.copy_from(900, true), Verdict::Guard);
+        assert_eq!(table.copy_from(900, true), Verdict::Lazy);
         let mut round = |copies: u32| {
             for _ in 0..copies {
-                assert_eq!(table.copy_from(500, false), Verdict::Guard);
+                assert_eq!(table.copy_from(500, false), Verdict::Lazy);
                 table.goes_to(index, 500);
             }
             table.touched(index)
@@ -205,7 +207,7 @@ mod tests {
         assert!(!round(WORTH), "that was worth it");
         assert!(!round(1) && !round(1) && round(1));
         assert_eq!(table.copy_from(500, true), Verdict::GivenUp);
-        assert_eq!(table.copy_from(900, true), Verdict::Guard);
+        assert_eq!(table.copy_from(900, true), Verdict::Lazy);
     }
 
     #[test]
@@ -215,7 +217,7 @@ mod tests {
             assert_eq!(table.copy_from(number * 4 * SITES, false), Verdict::First);
         }
         for number in 1..=SITES {
-            assert_eq!(table.copy_from(number * 4 * SITES, false), Verdict::Guard);
+            assert_eq!(table.copy_from(number * 4 * SITES, false), Verdict::Lazy);
         }
         assert_eq!(table.copy_from(3, true), Verdict::GivenUp);
     }
@@ -224,7 +226,7 @@ mod tests {
     fn a_place_whose_memory_is_refused_is_given_up() {
         let mut table = table();
         for _ in 0..PATIENCE {
-            assert_eq!(table.copy_from(500, true), Verdict::Guard);
+            assert_eq!(table.copy_from(500, true), Verdict::Lazy);
             table.refused(500);
         }
         assert_eq!(table.copy_from(500, true), Verdict::GivenUp);

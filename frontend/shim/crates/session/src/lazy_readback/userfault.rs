@@ -1,6 +1,6 @@
-//! What Linux gives for guards: userfaultfd, and mremap that leaves the old addresses behind without pages.
+//! What Linux gives for lazy readbacks: userfaultfd, and mremap that leaves the old addresses behind without pages.
 //!
-//! A guard takes the pages of a range away in one step, with what is in them, to another place of the process (the *store*): whoever writes to
+//! A readback takes the pages of a range away in one step, with what is in them, to another place of the process (the *store*): whoever writes to
 //! the range meanwhile has done so before, or waits. A touch of the range (the program's, or a system call's on its behalf) then sleeps in the
 //! kernel until the pages are back, which again is one step. No signal is involved, and the range keeps its mapping, so nothing else can be
 //! mapped there.
@@ -88,7 +88,7 @@ impl Userfault {
         }
         self.copy_back(start, length, store);
         self.control(UFFDIO_UNREGISTER, [start as u64, length as u64].as_mut_ptr());
-        // SAFETY: the store is the guard's.
+        // SAFETY: the store is the readback's.
         unsafe { libc::syscall(libc::SYS_munmap, store, length) };
     }
 
@@ -105,7 +105,10 @@ impl Userfault {
                 Some(libc::ENOENT | libc::EEXIST) => at += PAGE,
                 _ => {
                     // The program's memory cannot be had again: nothing that it could do would be right.
-                    crate::log::error(format_args!("guards: memory cannot be put back: {}", Error::last_os_error()));
+                    crate::log::error(format_args!(
+                        "lazy readbacks: memory cannot be put back: {}",
+                        Error::last_os_error()
+                    ));
                     std::process::abort();
                 }
             }
@@ -133,7 +136,7 @@ impl Userfault {
     }
 }
 
-/// Whether the guarded range is still in one mapping, readable and writable. Guards side by side are one mapping to the kernel.
+/// Whether the readback's range is still in one mapping, readable and writable. Readbacks side by side are one mapping to the kernel.
 fn is_as_it_was(start: usize, length: usize) -> bool {
     let end = start + length;
     std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| {
@@ -195,12 +198,12 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_elsewhere_while_they_are_guarded_and_back_with_what_was_written_there() {
+    fn pages_are_elsewhere_while_a_readback_has_them_and_back_with_what_was_written_there() {
         let Some(kernel) = Userfault::open() else { return }; // tests/e2e/test_guards.py says when that is so
         let start = memory(6);
         let store = kernel.take(start, 5 * PAGE).expect("a mapping of memory");
         assert_eq!((byte(store), byte(store + 3 * PAGE), byte(store + 4 * PAGE)), (1, 4, 5));
-        assert_eq!(byte(start + 5 * PAGE), 0, "it is not guarded");
+        assert_eq!(byte(start + 5 * PAGE), 0, "it is not the readback's");
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let touch = scope.spawn(|| {

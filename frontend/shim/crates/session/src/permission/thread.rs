@@ -6,11 +6,11 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::PoisonError;
 
-use manifest::{DEFER_READ, SETTLE_AT_CALL};
+use manifest::{COMPLETE_AT_CALL, DEFER_READ};
 
-use super::foresight::{self, Iteration};
+use super::loop_prediction::{self, Iteration};
 use super::prediction::Predictions;
-use super::{Copy, FAILED, OWING, RANGES, SETTLED, UNSYNCHRONIZED};
+use super::{Copy, COMPLETED, FAILED, OWING, RANGES, UNSYNCHRONIZED};
 use crate::frame::{self, Part};
 use crate::function::Operation;
 use crate::manifests::{self, Site};
@@ -33,12 +33,12 @@ pub(super) struct Thread {
     pub(super) reads: Cell<u64>,
     pub(super) reads_of: Cell<Option<&'static Site>>,
     /// The call under way is from outside that loop, and probably asks the host anyway.
-    settle_after: Cell<bool>,
+    complete_after: Cell<bool>,
     /// A synchronization was answered locally, and has not happened.
     pub(super) unsynchronized: Cell<bool>,
     predictions: Predictions,
     /// The call under way is the first one of this.
-    pub(super) foreseen: Cell<Option<Box<Iteration>>>,
+    pub(super) predicted: Cell<Option<Box<Iteration>>>,
 }
 
 thread_local! {
@@ -51,10 +51,10 @@ thread_local! {
             inside: Cell::new(0),
             reads: Cell::new(0),
             reads_of: Cell::new(None),
-            settle_after: Cell::new(false),
+            complete_after: Cell::new(false),
             unsynchronized: Cell::new(false),
             predictions: Predictions::new(),
-            foreseen: Cell::new(None),
+            predicted: Cell::new(None),
         }
     };
 }
@@ -63,12 +63,12 @@ impl Drop for Thread {
     /// The thread ends, and with it the storage that its copies may go to.
     fn drop(&mut self) {
         self.inside.set(1);
-        self.settle();
+        self.complete();
     }
 }
 
-/// How settling is ordered against the call that makes it necessary.
-fn may_settle_after(operation: Operation) -> bool {
+/// Whether copies may be completed after the call that makes it necessary, rather than before.
+fn may_complete_after(operation: Operation) -> bool {
     // These wait for the host in most cases, and neither call the program nor tell it anything before.
     matches!(
         operation,
@@ -103,7 +103,7 @@ impl Thread {
         let address = frame::site();
         let site = self.find(address);
         if part == Part::Launch && address != 0 && self.pushed.get() == address {
-            // What it is was settled at the push, unless another call came in between.
+            // What it is was decided at the push, unless another call came in between.
             if !same(self.site.replace(site), site) {
                 self.predictions.forget_count();
             }
@@ -113,20 +113,20 @@ impl Thread {
         self.pushed.set(if part == Part::Push { address } else { 0 });
         self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
         self.predictions.forget();
-        self.settle_after.set(false);
+        self.complete_after.set(false);
         if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
             if !site.is_some_and(|site| site.is_within_loop_of(of)) {
-                if may_settle_after(operation) {
-                    self.settle_after.set(true);
+                if may_complete_after(operation) {
+                    self.complete_after.set(true);
                 } else {
-                    self.settle();
+                    self.complete();
                 }
             }
         }
         if let Some(site) = site {
             self.predictions.evaluate(site);
-            if site.begins_iteration() && site.in_loop().foreseeable.load(Relaxed) {
-                self.foreseen.set(foresight::at(site, self.predictions.remaining()));
+            if site.begins_iteration() && site.in_loop().predictable.load(Relaxed) {
+                self.predicted.set(loop_prediction::at(site, self.predictions.remaining()));
             }
         }
     }
@@ -135,8 +135,8 @@ impl Thread {
         if matches!(part, Part::Stub | Part::Registration | Part::Push) {
             return;
         }
-        if self.settle_after.replace(false) {
-            self.settle();
+        if self.complete_after.replace(false) {
+            self.complete();
         }
         if self.predictions.is_last_of_all(self.site.get()) {
             work::ship();
@@ -163,11 +163,11 @@ impl Thread {
 
     pub(super) fn copy_to_host(&self) -> Copy {
         let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
-        if site.entry.permissions & SETTLE_AT_CALL == 0 && !self.predictions.reached_again() {
+        if site.entry.permissions & COMPLETE_AT_CALL == 0 && !self.predictions.reached_again() {
             return Copy::Now;
         }
-        if self.settle_after.replace(false) {
-            self.settle(); // those of another loop
+        if self.complete_after.replace(false) {
+            self.complete(); // those of another loop
         }
         Copy::Later
     }
@@ -175,7 +175,7 @@ impl Thread {
     /// What the thread's copies were recorded for is there.
     pub(super) fn arrived(&self) {
         if self.reads.replace(0) > 0 {
-            SETTLED.fetch_add(1, Relaxed);
+            COMPLETED.fetch_add(1, Relaxed);
             self.reads_of.set(None);
             if OWING.fetch_sub(1, Release) == 1 {
                 RANGES.lock().unwrap_or_else(PoisonError::into_inner).clear_unless(|| OWING.load(Acquire) > 0);
@@ -183,7 +183,7 @@ impl Thread {
         }
     }
 
-    fn settle(&self) {
+    fn complete(&self) {
         if self.reads.get() > 0 {
             work::fence();
             self.arrived(); // also when the session is over: nothing comes any more

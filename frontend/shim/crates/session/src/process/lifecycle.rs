@@ -136,7 +136,7 @@ extern "C" fn finish() {
                 let errors = session.finish_checks().unwrap_or(1); // a host that is gone has told nothing
                 summary.sections.push(client::Section { name: "check", counts: vec![("errors", errors)] });
             }
-            manifests::abandon(); // everything owed is settled by the session's end
+            manifests::abandon(); // the session's end completes everything owed
             session.finish(&summary);
             output::show();
         }));

@@ -22,25 +22,25 @@ impl Region {
             return Err(Error::MEMORY_ALLOCATION);
         }
         // SAFETY: with an old size of 0 this makes a second mapping of the same shared memory, anywhere.
-        let alias = unsafe { libc::mremap(view, 0, length, libc::MREMAP_MAYMOVE) };
-        if alias == libc::MAP_FAILED {
+        let second = unsafe { libc::mremap(view, 0, length, libc::MREMAP_MAYMOVE) };
+        if second == libc::MAP_FAILED {
             // SAFETY: mapped above.
             unsafe { libc::munmap(view, length) };
             return Err(Error::MEMORY_ALLOCATION);
         }
-        let region = Self::of(start, length, kind, raw, alias as usize, State::Device);
-        protect(region.alias, length, libc::PROT_READ | libc::PROT_WRITE)?;
+        let region = Self::of(start, length, kind, raw, second as usize, State::Device);
+        protect(region.second, length, libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(region)
     }
 
     /// Takes over shared memory that is mapped there and the program's to write: all of it is new to the device.
     pub fn adopt(start: usize, length: usize, kind: Kind, raw: usize) -> Outcome<Self> {
         // SAFETY: with an old size of 0 this makes a second mapping of the same shared memory, anywhere.
-        let alias = unsafe { libc::mremap(start as *mut c_void, 0, length, libc::MREMAP_MAYMOVE) };
-        if alias == libc::MAP_FAILED {
+        let second = unsafe { libc::mremap(start as *mut c_void, 0, length, libc::MREMAP_MAYMOVE) };
+        if second == libc::MAP_FAILED {
             return Err(Error::MEMORY_ALLOCATION);
         }
-        Ok(Self::of(start, length, kind, raw, alias as usize, State::Dirty))
+        Ok(Self::of(start, length, kind, raw, second as usize, State::Dirty))
     }
 
     /// Exchanges the pages of `size` bytes of the program's for shared ones with the same bytes: all of it is new to the device.
@@ -50,21 +50,21 @@ impl Region {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: new memory, anywhere.
-        let alias = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
-        if alias == libc::MAP_FAILED {
+        let second = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
+        if second == libc::MAP_FAILED {
             return Err(Error::MEMORY_ALLOCATION);
         }
         // SAFETY: both have so many bytes; the caller has seen that the program's are whole pages of its own.
         let placed = unsafe {
-            std::ptr::copy_nonoverlapping(start as *const u8, alias.cast(), length);
-            libc::mremap(alias, 0, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start as *mut c_void)
+            std::ptr::copy_nonoverlapping(start as *const u8, second.cast(), length);
+            libc::mremap(second, 0, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start as *mut c_void)
         };
         if placed as usize != start {
             // SAFETY: mapped above.
-            unsafe { libc::munmap(alias, length) };
+            unsafe { libc::munmap(second, length) };
             return Err(Error::MEMORY_ALLOCATION);
         }
-        let mut region = Self::of(start, length, Kind::Registered, raw, alias as usize, State::Dirty);
+        let mut region = Self::of(start, length, Kind::Registered, raw, second as usize, State::Dirty);
         region.device = device;
         region.ranges = vec![(address - start, size)];
         Ok(region)
@@ -81,7 +81,7 @@ impl Region {
             if plain == libc::MAP_FAILED {
                 return Err(Error::MEMORY_ALLOCATION);
             }
-            std::ptr::copy_nonoverlapping(self.alias as *const u8, plain.cast(), self.length);
+            std::ptr::copy_nonoverlapping(self.second as *const u8, plain.cast(), self.length);
             let place = self.start as *mut c_void;
             libc::mremap(plain, self.length, self.length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)
         };
@@ -95,7 +95,7 @@ impl Region {
     /// Gives back what `adopt` has taken over, as it was.
     pub fn abandon(self) {
         // SAFETY: the second mapping is the region's own; the first one stays, and its end is its owner's.
-        unsafe { libc::munmap(self.alias as *mut c_void, self.length) };
+        unsafe { libc::munmap(self.second as *mut c_void, self.length) };
         std::mem::forget(self);
     }
 }
@@ -109,7 +109,7 @@ impl Drop for Region {
             } else {
                 libc::munmap(self.start as *mut c_void, self.length);
             }
-            libc::munmap(self.alias as *mut c_void, self.length);
+            libc::munmap(self.second as *mut c_void, self.length);
         }
     }
 }
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(region.ranges, [(offset, 3 * PAGE)]);
         assert_eq!(region.mirrored(address + 5), Some(0x4323_0000_0005 + offset));
         // SAFETY: the second mapping is writable.
-        unsafe { ((region.alias + offset) as *mut u8).write(9) };
+        unsafe { ((region.second + offset) as *mut u8).write(9) };
         assert_eq!((memory[100], memory[101], memory[99]), (9, 7, 7));
         region.give_back().unwrap();
         drop(region);

@@ -1,6 +1,6 @@
-//! The records of an iteration that a manifest foresees (`permission::foresight`), made like those of the launches themselves.
+//! The records of an iteration that a manifest predicts (`permission::loop_prediction`), made like those of the launches themselves.
 //!
-//! Only a guess: nothing is checked that the launches will check, and where something is not known nothing is told.
+//! Only a guess: nothing is checked that the launches will check, and where something is not known nothing is sent.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,7 @@ use crate::stream;
 use crate::types::StreamHandle;
 use client::Foreseen;
 use session::function::DefaultStream;
-use session::permission::foresight::{Argument, Iteration, Planned};
+use session::permission::loop_prediction::{Argument, Iteration, Planned};
 use session::{frame, process};
 use tape::generated_operations as operation;
 use tape::Writer;
@@ -151,9 +151,9 @@ fn records(
         let kernel = planned_kernel(launch)?;
         shapes.push((kernel, planned(default, kernel, launch)?));
     }
-    let foreseen = |((kernel, shape), launch): (&(&Kernel, Shape), &Planned)| {
+    let predicted = |((kernel, shape), launch): (&(&Kernel, Shape), &Planned)| {
         let next = shape.next(kernel, &launch.arguments)?;
         Some(Foreseen { site: launch.site as u64, now: shape.record(), next: next.record() })
     };
-    shapes.iter().zip(&iteration.launches).map(foreseen).collect()
+    shapes.iter().zip(&iteration.launches).map(predicted).collect()
 }

@@ -1,6 +1,6 @@
-//! A loop as its manifest foresees it at the first call: the launches of an iteration, the arguments that they have, and by how much these grow.
+//! A loop as its manifest predicts it at the first call: the launches of an iteration, the arguments that they have, and by how much these grow.
 //!
-//! Where all of that is known, the host is told the loop's template before its first record is on the tape (`launch::foreseen` makes the records,
+//! Where all of that is known, the host is told the loop's template before its first record is on the tape (`launch::predicted` makes the records,
 //! crate `fold` compares them with what the program does). Tried once for each loop: from its second execution on the recorder knows it.
 //!
 //! Source: protos/manifest.md, "Layout" (arguments).
@@ -13,7 +13,7 @@ use super::prediction::Here;
 use crate::frame;
 use crate::manifests::Site;
 
-/// Some thread has foreseen a loop that its next launch begins.
+/// Some thread has predicted a loop that its next launch begins.
 static WAITING: AtomicBool = AtomicBool::new(false);
 
 /// Kinds of arguments.
@@ -25,7 +25,7 @@ const AFFINE: u8 = 2;
 const BY_HANDLE: &str = "launch";
 const HANDLE: u8 = 255;
 
-/// An iteration, foreseen at its first call.
+/// An iteration, predicted at its first call.
 #[derive(Debug)]
 pub struct Iteration {
     /// Iterations of the loop, this one included.
@@ -70,13 +70,13 @@ impl Argument {
     }
 }
 
-/// Whether a launch may be the first one of a loop that was foreseen.
+/// Whether a launch may be the first one of a loop that was predicted.
 #[inline(always)]
 pub fn waits() -> bool {
     WAITING.load(Relaxed)
 }
 
-/// The thread's next launch takes up what it has foreseen, or it is forgotten.
+/// The thread's next launch takes up what it has predicted, or it is forgotten.
 pub fn taken() {
     WAITING.store(false, Relaxed);
 }
@@ -84,7 +84,7 @@ pub fn taken() {
 /// The iteration that begins at a site, whose call is under way. `remaining`: how often the site is reached again.
 pub fn at(site: &'static Site, remaining: Option<u64>) -> Option<Box<Iteration>> {
     let each = site.in_loop();
-    if !each.foreseeable.swap(false, Relaxed) {
+    if !each.predictable.swap(false, Relaxed) {
         return None;
     }
     let count = remaining?.checked_add(1)?;
