@@ -1,8 +1,9 @@
-//! The C library's reading and writing, when this library is preloaded: a system call on a protected page would fail with EFAULT.
+//! The C library's reading and writing, when this library is preloaded: a system call on a protected page would fail
+//! with EFAULT.
 //!
-//! Each of these first makes the memory accessible (`touch`), then does what the C library's does. Without managed memory that costs one
-//! load. Calls that are made in other ways (syscall(2), io_uring, scatter lists of sendmsg) are not seen: there the program gets EFAULT
-//! unless it touched the memory itself before.
+//! Each of these first makes the memory accessible (`touch`), then does what the C library's does. Without managed
+//! memory that costs one load. Calls that are made in other ways (syscall(2), io_uring, scatter lists of sendmsg) are
+//! not seen: there the program gets EFAULT unless it touched the memory itself before.
 
 use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, ssize_t, FILE};
 use operations::managed::{any, touch};

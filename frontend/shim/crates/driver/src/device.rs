@@ -34,7 +34,8 @@ pub unsafe fn cuDeviceGetName(name: *mut c_char, len: c_int, dev: CUdevice) -> O
     Ok(())
 }
 
-/// The last attribute of cuda.h of CUDA 13.5. An embedded runtime asks for all of its time, and fails when one is no attribute.
+/// The last attribute of cuda.h of CUDA 13.5. An embedded runtime asks for all of its time, and fails when one is no
+/// attribute.
 const LAST_ATTRIBUTE: CUdevice_attribute = 161;
 
 /// An attribute that only the driver API has, and the host did not tell, reads 0: not supported.

@@ -1,4 +1,5 @@
-//! Graphs as only the driver API has them: kernels as CUfunction or CUkernel, copies as CUDA_MEMCPY3D, contexts of nodes, memory operations.
+//! Graphs as only the driver API has them: kernels as CUfunction or CUkernel, copies as CUDA_MEMCPY3D, contexts of
+//! nodes, memory operations.
 //!
 //! Graphs, nodes and executable graphs are the runtime API's (`graph`); a context that a node names must be alive.
 //!

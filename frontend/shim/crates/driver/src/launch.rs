@@ -1,4 +1,5 @@
-//! Launches as the driver API has them: the same records, checks and captures as the runtime API's (`operations::launch`).
+//! Launches as the driver API has them: the same records, checks and captures as the runtime API's
+//! (`operations::launch`).
 //!
 //! Source: CUDA driver API, "Execution Control".
 

@@ -1,9 +1,9 @@
 //! The face of the CUDA driver API (libcuda.so.1): contexts, result codes, and the functions that only this API has.
 //!
-//! Owns what the driver API decides by itself; what a function does is an operation (crate `operations`), which both APIs
-//! share. The generator writes a row of protos/cuda/driver that `calls` what a function of the runtime API is. Every other
-//! row has a function of its name in its family's file here; families that belong together share a room. The primary
-//! context is the runtime API's: streams, events, functions and pointers pass between both.
+//! Owns what the driver API decides by itself; what a function does is an operation (crate `operations`), which both
+//! APIs share. The generator writes a row of protos/cuda/driver that `calls` what a function of the runtime API is.
+//! Every other row has a function of its name in its family's file here; families that belong together share a room.
+//! The primary context is the runtime API's: streams, events, functions and pointers pass between both.
 //!
 //! Parts beside the families: `entry` (what every call passes through), `contexts` (all contexts, and each thread's
 //! current one), `entries` (what cuGetProcAddress finds).

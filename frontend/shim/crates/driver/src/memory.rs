@@ -1,7 +1,7 @@
 //! Memory of the driver API that the runtime API has in another form: allocations, ranges, attributes of pointers.
 //!
-//! Rooms, one family of functions each: `array`, `copy` (its `boxes` are copies of more than one row), `set`, `tensor`, `virtual_memory`.
-//! What they share: `copies` (descriptions of boxes) and `formats` (of texels).
+//! Rooms, one family of functions each: `array`, `copy` (its `boxes` are copies of more than one row), `set`, `tensor`,
+//! `virtual_memory`. What they share: `copies` (descriptions of boxes) and `formats` (of texels).
 //!
 //! Source: CUDA driver API, "Memory Management", "Unified Addressing".
 

@@ -1,8 +1,10 @@
 //! Modules and functions as the driver API has them; what a module is, both APIs share (`operations::module`).
 //!
-//! A `CUmodule` is the value of the library or module that it is of; a `CUfunction` is a kernel's handle, and so is a `CUkernel`.
+//! A `CUmodule` is the value of the library or module that it is of; a `CUfunction` is a kernel's handle, and so is a
+//! `CUkernel`.
 //!
-//! Rooms: `library` and `link` (the families of those names), `archive` (of objects, for the linker), `jit` (options of loads and links).
+//! Rooms: `library` and `link` (the families of those names), `archive` (of objects, for the linker), `jit` (options of
+//! loads and links).
 //!
 //! Source: CUDA driver API, "Module Management", "Execution Control".
 

@@ -1,7 +1,8 @@
-//! What the host gets of an image: of a fat binary the entry that its device runs, as it is stored there, in a container of its own.
+//! What the host gets of an image: of a fat binary the entry that its device runs, as it is stored there, in a
+//! container of its own.
 //!
-//! A library's fat binaries have code for many architectures, of which a device runs one. The cut is made before the image gets its digest, so that
-//! images with the same code for the device are the same image, whatever else they hold.
+//! A library's fat binaries have code for many architectures, of which a device runs one. The cut is made before the
+//! image gets its digest, so that images with the same code for the device are the same image, whatever else they hold.
 
 use std::borrow::Cow;
 
@@ -9,8 +10,8 @@ use crate::container::{container_length, Container, Entry, Kind, CONTAINER_HEADE
 use crate::select::{self, Target};
 use crate::{digest, joined};
 
-/// The image without what the target does not run. `None` where there is nothing to leave out, and for what is damaged or has nothing for the target:
-/// reading the whole tells what is wrong with it.
+/// The image without what the target does not run. `None` where there is nothing to leave out, and for what is damaged
+/// or has nothing for the target: reading the whole tells what is wrong with it.
 #[must_use]
 pub fn cut(image: &[u8], target: &Target) -> Option<Vec<u8>> {
     if !joined::is_joined(image) {
@@ -22,8 +23,8 @@ pub fn cut(image: &[u8], target: &Target) -> Option<Vec<u8>> {
     any.then(|| joined::join(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()))
 }
 
-/// The digests of what some device gets of the image, without knowing which: one for each entry that holds code. `None` where there is nothing to leave
-/// out.
+/// The digests of what some device gets of the image, without knowing which: one for each entry that holds code. `None`
+/// where there is nothing to leave out.
 #[must_use]
 pub fn digests_of_cuts(image: &[u8]) -> Option<Vec<[u8; 32]>> {
     let container = divisible(image)?;

@@ -157,7 +157,8 @@ fn read_container(image: &[u8], target: &Target) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// What the parts of a joined image have together. What a kernel reaches in another part (shared memory) is not followed.
+/// What the parts of a joined image have together. What a kernel reaches in another part (shared memory) is not
+/// followed.
 fn read_joined(image: &[u8], target: &Target) -> Result<Module, Error> {
     let mut whole: Option<Module> = None;
     for part in joined::parts(image)? {

@@ -76,7 +76,8 @@ pub struct Argument {
     pub index: u8,
     pub kind: u8,
     pub width: u8,
-    /// For [`Manifest::expression`], where the program stands at the loop's first site: its value in the iteration under way. `None`: not known.
+    /// For [`Manifest::expression`], where the program stands at the loop's first site: its value in the iteration
+    /// under way. `None`: not known.
     pub first: Option<u32>,
     pub value: i64,
 }

@@ -1,9 +1,10 @@
 //! Reads the analyzer's manifests and evaluates their expressions.
 //!
-//! Owns the format of `protos/manifest.md`, versions 1 and 2, and nothing of what is done with it (crate `farlane_core`: objects, permissions).
-//! A manifest is untrusted bytes: [`Manifest::parse`] checks every rule of that page once, with memory bounded by the bytes given, and
-//! everything after it works on checked offsets. A manifest that was accepted can still be wrong about the program; that is for its user.
-//! No dependency but BLAKE2b for the checksum; no I/O, no unsafe code.
+//! Owns the format of `protos/manifest.md`, versions 1 and 2, and nothing of what is done with it (crate
+//! `farlane_core`: objects, permissions). A manifest is untrusted bytes: [`Manifest::parse`] checks every rule of that
+//! page once, with memory bounded by the bytes given, and everything after it works on checked offsets. A manifest that
+//! was accepted can still be wrong about the program; that is for its user. No dependency but BLAKE2b for the checksum;
+//! no I/O, no unsafe code.
 
 mod bytes;
 pub mod code;

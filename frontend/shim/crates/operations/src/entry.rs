@@ -1,11 +1,11 @@
 //! What the calls of both APIs have in common: counting, the place in the program, panics, sticky errors, captures.
 //!
-//! Owns the conventions between the faces and the operations; owns no function's behaviour. No panic leaves it: it becomes cudaErrorUnknown, logged
-//! with the function's name.
+//! Owns the conventions between the faces and the operations; owns no function's behaviour. No panic leaves it: it
+//! becomes cudaErrorUnknown, logged with the function's name.
 //!
 //! Order of checks, for functions of class deferred or sync: a forked child first, then a sticky error of the session,
-//! then the function itself. Functions of class local decide for themselves what they need (`session::process::session` tells a
-//! child apart). Source: CUDA runtime API, "Error Handling"; house rule 7.
+//! then the function itself. Functions of class local decide for themselves what they need (`session::process::session`
+//! tells a child apart). Source: CUDA runtime API, "Error Handling"; house rule 7.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 

@@ -1,10 +1,10 @@
 //! The event family: creation, records, waiting, elapsed time.
 //!
-//! Owns the session's events. An event's latest record is a point of its stream (`work::order`): it is known done when the
-//! stream is, or when it was waited for, and then costs no round trip. An event never recorded is done.
+//! Owns the session's events. An event's latest record is a point of its stream (`work::order`): it is known done when
+//! the stream is, or when it was waited for, and then costs no round trip. An event never recorded is done.
 //!
-//! Locking: an event's lock is held while its record is appended, so that the record kept here is the last one on the tape;
-//! it is not held while anything waits for an answer.
+//! Locking: an event's lock is held while its record is appended, so that the record kept here is the last one on the
+//! tape; it is not held while anything waits for an answer.
 //!
 //! Source: CUDA runtime API, "Event Management".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names

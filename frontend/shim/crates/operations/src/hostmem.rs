@@ -1,12 +1,13 @@
 //! The program's page-locked memory: allocated by cudaMallocHost and cudaHostAlloc, or registered by the program.
 //!
-//! Owns which ranges of host memory are pinned and with which flags; the guest has no device, so nothing is really locked.
-//! Everything is local, unless a copy to the memory is on its way when it is released.
+//! Owns which ranges of host memory are pinned and with which flags; the guest has no device, so nothing is really
+//! locked. Everything is local, unless a copy to the memory is on its way when it is released.
 //!
-//! Kernels may use pinned memory by the address that the program has (unified addressing). What is allocated here lies at addresses that the device can have too
-//! (`placed`), and becomes memory of both sides (`managed`) when a kernel is given an address in it or cudaHostGetDevicePointer is asked
-//! (`reach`). Memory that the program registered lies elsewhere: kernels reach it by the pointer that cudaHostGetDevicePointer gives (`device_pointer`), and by
-//! the program's own once one was given that (`reach_registered`).
+//! Kernels may use pinned memory by the address that the program has (unified addressing). What is allocated here lies
+//! at addresses that the device can have too (`placed`), and becomes memory of both sides (`managed`) when a kernel is
+//! given an address in it or cudaHostGetDevicePointer is asked (`reach`). Memory that the program registered lies
+//! elsewhere: kernels reach it by the pointer that cudaHostGetDevicePointer gives (`device_pointer`), and by the
+//! program's own once one was given that (`reach_registered`).
 //!
 //! Locking: one read-write lock around the ranges, held for one lookup or change.
 //! Source: CUDA runtime API, "Memory Management" (cudaHostAlloc, cudaHostRegister).
@@ -126,7 +127,8 @@ pub fn is_registered(address: usize) -> bool {
     near && find(address).is_some_and(|range| range.place == Place::Registered)
 }
 
-/// A kernel may use this address: pinned memory that holds it becomes memory of both sides. Whether kernels reach the address then.
+/// A kernel may use this address: pinned memory that holds it becomes memory of both sides. Whether kernels reach the
+/// address then.
 fn reach(address: usize) -> Outcome<bool> {
     if !placed::near(address) {
         return Ok(false);
@@ -164,8 +166,8 @@ pub fn reach_from(address: usize) -> Outcome {
     Ok(())
 }
 
-/// Kernels will see these bytes, the first of them at an address that is `start` modulo 8: pinned memory of which addresses are among them becomes
-/// memory of both sides.
+/// Kernels will see these bytes, the first of them at an address that is `start` modulo 8: pinned memory of which
+/// addresses are among them becomes memory of both sides.
 pub fn reach_found(bytes: &[u8], start: u64) -> Outcome {
     let mut open = Vec::new();
     found::addresses(bytes, start, |address| open.push(address));
@@ -178,7 +180,8 @@ pub fn any_placed() -> bool {
     placed::any()
 }
 
-/// Where kernels find pinned memory, which becomes memory of both sides. `None` where the address is not in such memory.
+/// Where kernels find pinned memory, which becomes memory of both sides. `None` where the address is not in such
+/// memory.
 pub fn device_pointer(address: usize) -> Outcome<Option<usize>> {
     if placed::near(address) {
         reach_from(address)?;
@@ -200,8 +203,8 @@ pub fn device_pointer(address: usize) -> Outcome<Option<usize>> {
     Ok(managed::device_address(address))
 }
 
-/// A kernel may use this address of memory that the program has registered: it becomes memory of both sides, at the program's addresses.
-/// Where it cannot, stderr says so, once, and kernels fault.
+/// A kernel may use this address of memory that the program has registered: it becomes memory of both sides, at the
+/// program's addresses. Where it cannot, stderr says so, once, and kernels fault.
 pub fn reach_registered(address: usize) -> Outcome {
     let Some(range) = find(address).filter(|range| !range.refused) else { return Ok(()) };
     let reached = if process::device()?.description.has_aliases {

@@ -267,7 +267,8 @@ pub unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch
     Ok(())
 }
 
-/// The program's values are read before its managed memory is out of reach, and with no lock: a lazy readback may have them.
+/// The program's values are read before its managed memory is out of reach, and with no lock: a lazy readback may have
+/// them.
 #[inline(never)]
 fn submit_values(
     stream: &Stream,

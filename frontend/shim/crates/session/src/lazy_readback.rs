@@ -1,18 +1,23 @@
-//! Lazy readbacks: a copy to the host whose destination is not proven unread waits all the same, until that is first touched.
+//! Lazy readbacks: a copy to the host whose destination is not proven unread waits all the same, until that is first
+//! touched.
 //!
-//! An option (`FARLANE_GUARDS=on`, mode loops), off by default. A copy in a loop into a block that allows it (`place`) is recorded like
-//! deferred work, into the readback's *store*, where the block's pages are (`userfault`). Whoever touches the block, in the program or in a system
-//! call, sleeps until a thread of this module has asked the host for everything that is outstanding and put the pages back. The calls of this
-//! library that look at the program's memory do the same first ([`clear`]), and so do `fork` and the end of the process.
+//! An option (`FARLANE_GUARDS=on`, mode loops), off by default. A copy in a loop into a block that allows it (`place`)
+//! is recorded like deferred work, into the readback's *store*, where the block's pages are (`userfault`). Whoever
+//! touches the block, in the program or in a system call, sleeps until a thread of this module has asked the host for
+//! everything that is outstanding and put the pages back. The calls of this library that look at the program's memory
+//! do the same first ([`clear`]), and so do `fork` and the end of the process.
 //!
-//! The call has returned success by then: the next call that waits reports an error of the copy, and the memory has its old bytes. As for a
-//! synchronization that a manifest permits, clock functions and queries of completion wait first (`permission::owe_synchronization`).
+//! The call has returned success by then: the next call that waits reports an error of the copy, and the memory has its
+//! old bytes. As for a synchronization that a manifest permits, clock functions and queries of completion wait first
+//! (`permission::owe_synchronization`).
 //!
-//! Places in the program where lazy readbacks do not pay, or whose memory is refused, are given up (`table`): the copy is made at once, as without.
+//! Places in the program where lazy readbacks do not pay, or whose memory is refused, are given up (`table`): the copy
+//! is made at once, as without.
 //!
-//! Locking: one mutex, under which only the lists of outstanding copies are looked at; nothing is touched under it that could wait for a readback. Nobody may touch memory of the program
-//! with a lock of the session held: a touch needs the session. Calls that read or write such memory are counted (`inside`), and no readback is
-//! set while another of them is under way, so that the client's thread never waits for itself.
+//! Locking: one mutex, under which only the lists of outstanding copies are looked at; nothing is touched under it that
+//! could wait for a readback. Nobody may touch memory of the program with a lock of the session held: a touch needs the
+//! session. Calls that read or write such memory are counted (`inside`), and no readback is set while another of them
+//! is under way, so that the client's thread never waits for itself.
 //! Source: docs/architecture.md, "Lazy readbacks".
 
 mod place;
@@ -166,8 +171,8 @@ impl Drop for Held {
     }
 }
 
-/// For the copy to `[start, start + length)` under way, which the program may take for done when its call returns: a place in a readback's store.
-/// `None`: it is made at once.
+/// For the copy to `[start, start + length)` under way, which the program may take for done when its call returns: a
+/// place in a readback's store. `None`: it is made at once.
 pub fn hold(start: usize, length: usize) -> Option<Held> {
     let site = frame::site();
     let end = start.checked_add(length)?;
@@ -212,8 +217,8 @@ pub fn hold(start: usize, length: usize) -> Option<Held> {
     }
 }
 
-/// Whether a copy to the host is awaited for more than its own bytes: by then output is there, other copies are done, and so is what kernels
-/// have written to memory of the program.
+/// Whether a copy to the host is awaited for more than its own bytes: by then output is there, other copies are done,
+/// and so is what kernels have written to memory of the program.
 fn must_wait() -> bool {
     output::expected() || work::reads_pending() || manifests::any_managed() || device_may_write_host_memory()
 }

@@ -1,13 +1,14 @@
 //! The process's session: what stands between the operations of both CUDA APIs and the tape.
 //!
-//! Knows neither API: nothing here depends on what a function of CUDA does, but for the tables' names. Nothing happens in a
-//! process that makes no CUDA call: no thread, no connection, no file, no output.
+//! Knows neither API: nothing here depends on what a function of CUDA does, but for the tables' names. Nothing happens
+//! in a process that makes no CUDA call: no thread, no connection, no file, no output.
 //!
 //! Rooms, and what each answers:
 //!
-//! - `process`: the session and when it is opened, fork and exit, and the process around it (its memory map, its threads,
-//!   functions of other libraries);
-//! - `call`: what a call of the program is: its function, its place in the program, whose code makes it, what it returns;
+//! - `process`: the session and when it is opened, fork and exit, and the process around it (its memory map, its
+//!   threads, functions of other libraries);
+//! - `call`: what a call of the program is: its function, its place in the program, whose code makes it, what it
+//!   returns;
 //! - `thread_state`: what each thread of the program keeps, and its counters of calls;
 //! - `work`: the only way onto the tape, and the order of what is on it; `contexts`: for which context a thread works;
 //! - `manifests`: which manifests are in use, for which objects; `permission`: what they allow and predict;

@@ -1,11 +1,12 @@
 //! Which manifests are in use, and the sites that they describe.
 //!
-//! Owns where manifests come from (a note in the object, the folder `FARLANE_MANIFESTS`, the host's welcome), what is said about those that
-//! cannot be used, and the table from return addresses to sites. Owns neither what a site permits (`permission`) nor the format (crate
-//! `manifest`). Only in mode `loops`; in the others nothing is looked for.
+//! Owns where manifests come from (a note in the object, the folder `FARLANE_MANIFESTS`, the host's welcome), what is
+//! said about those that cannot be used, and the table from return addresses to sites. Owns neither what a site permits
+//! (`permission`) nor the format (crate `manifest`). Only in mode `loops`; in the others nothing is looked for.
 //!
-//! Everything here is kept for ever: a site is found by address without a lock in most cases (`permission` keeps each thread's recent ones), and
-//! its object is pinned. Objects loaded after the handshake are looked at when the first call comes from them.
+//! Everything here is kept for ever: a site is found by address without a lock in most cases (`permission` keeps each
+//! thread's recent ones), and its object is pinned. Objects loaded after the handshake are looked at when the first
+//! call comes from them.
 //!
 //! Locking: one read-write lock around the table; the list of objects (`objects`) is locked under none.
 //!
@@ -42,7 +43,8 @@ pub struct Loop {
     pub parent: Option<u32>,
     /// Position of the last site of the body that runs in every iteration.
     pub last_position: Option<u16>,
-    /// The launches by position, where an iteration may be predicted: each runs in every iteration, the first one first, and nothing else makes records.
+    /// The launches by position, where an iteration may be predicted: each runs in every iteration, the first one
+    /// first, and nothing else makes records.
     pub launches: Vec<manifest::Site>,
     /// That was not tried yet.
     pub predictable: AtomicBool,

@@ -1,16 +1,18 @@
 //! Manifests in use: what a call's site permits, what is owed for it, and the ends of loops.
 //!
-//! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to the host later
-//! (DEFER_READ, COMPLETE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived, synchronizations that did not happen.
-//! The next answer of the host to this thread completes its copies, whatever it was asked; where the contract demands it and no answer is due,
-//! by a fence: before a call from outside the loop, before a deferred copy's memory is read by the shim, when a call fails, when the thread
-//! ends. A query or a clock read (`clock`) first makes a synchronization happen that it would belie.
+//! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to
+//! the host later (DEFER_READ, COMPLETE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived,
+//! synchronizations that did not happen. The next answer of the host to this thread completes its copies, whatever it
+//! was asked; where the contract demands it and no answer is due, by a fence: before a call from outside the loop,
+//! before a deferred copy's memory is read by the shim, when a call fails, when the thread ends. A query or a clock
+//! read (`clock`) first makes a synchronization happen that it would belie.
 //!
 //! What a site predicts is `prediction`'s.
 //!
 //! After the first CUDA call that has failed no permission holds any more.
 //!
-//! Order within a call: [`arrive`] (site, expressions, copies completed before), the function itself, [`leave`] (copies completed after, sending).
+//! Order within a call: [`arrive`] (site, expressions, copies completed before), the function itself, [`leave`] (copies
+//! completed after, sending).
 //! Locking: the ranges of outstanding copies have one mutex, a leaf. Everything else is the thread's own.
 //!
 //! Source: protos/manifest.md, "Permissions".
@@ -99,7 +101,8 @@ pub fn local_sync() -> bool {
     permitted
 }
 
-/// Whether later work sees what earlier calls have issued, in whatever streams. A GPU's streams overlap, unless all are default streams.
+/// Whether later work sees what earlier calls have issued, in whatever streams. A GPU's streams overlap, unless all are
+/// default streams.
 fn runs_in_order() -> bool {
     process::device().is_ok_and(|device| device.description.backend != "cupy")
         || work::tracking().is_ok_and(|tracking| tracking.order.count() == 0)
@@ -153,7 +156,8 @@ fn hint() -> u32 {
     THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
 }
 
-/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest predicts all of it.
+/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest
+/// predicts all of it.
 #[inline]
 pub fn take_predicted() -> Option<Box<Iteration>> {
     if loop_prediction::waits() {

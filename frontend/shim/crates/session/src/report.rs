@@ -1,4 +1,5 @@
-//! What was counted so far, for the report at the session's end, and the functions that were called and are not supported.
+//! What was counted so far, for the report at the session's end, and the functions that were called and are not
+//! supported.
 //!
 //! Rooms: `trace` (a line for each call), `output` (what kernels print).
 
@@ -16,8 +17,8 @@ use crate::{counters, lazy_readback, log, permission};
 
 static UNSUPPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// A function that no row of the API tables supports was called: named once, in the log and the report. A twin for the per-thread default
-/// stream goes by its documented name.
+/// A function that no row of the API tables supports was called: named once, in the log and the report. A twin for the
+/// per-thread default stream goes by its documented name.
 pub fn unsupported(symbol: &'static CStr) {
     let symbol = symbol.to_str().unwrap_or("an unknown function");
     let name = symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds")).unwrap_or(symbol);

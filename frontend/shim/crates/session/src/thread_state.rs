@@ -1,7 +1,9 @@
-//! What each thread of the program has for itself and needs at nearly every call: its counts, and what the layers above keep for it.
+//! What each thread of the program has for itself and needs at nearly every call: its counts, and what the layers above
+//! keep for it.
 //!
-//! The thread's block (`frame`) points to it once the thread has made a call: a thread-local of this library is found by a call of the
-//! dynamic linker's. Without a block (other architectures than x86-64) it is found in that way. A thread that is ending has none any more.
+//! The thread's block (`frame`) points to it once the thread has made a call: a thread-local of this library is found
+//! by a call of the dynamic linker's. Without a block (other architectures than x86-64) it is found in that way. A
+//! thread that is ending has none any more.
 //!
 //! A layer above keeps a value of its own for each thread in a [`Slot`], one static of one type for each [`Use`].
 

@@ -1,14 +1,16 @@
 //! The only way in which the shim puts work on the tape, and what it knows about that work.
 //!
-//! Owns the bookkeeping beside the session: which streams have work pending (`order`), and which copies to
-//! the program's memory have not arrived (`reads`). Owns neither the session (`process`) nor groups and transport (crate `client`).
+//! Owns the bookkeeping beside the session: which streams have work pending (`order`), and which copies to the
+//! program's memory have not arrived (`reads`). Owns neither the session (`process`) nor groups and transport (crate
+//! `client`).
 //!
-//! A deferred call is `defer` (work of a stream) or `append` (work of no stream: allocation, handles, modules). A call that
-//! needs an answer is `request`, `read` or one of the `synchronize_*` functions; these know when nothing is pending and
-//! then answer without a round trip, reporting the first deferred error that no call has reported yet, if there is one.
+//! A deferred call is `defer` (work of a stream) or `append` (work of no stream: allocation, handles, modules). A call
+//! that needs an answer is `request`, `read` or one of the `synchronize_*` functions; these know when nothing is
+//! pending and then answer without a round trip, reporting the first deferred error that no call has reported yet, if
+//! there is one.
 //!
-//! Locking: see `order`; nothing here holds a lock while it waits for the host, except in mode `none`, where a caller of
-//! `append` may hold the allocator's.
+//! Locking: see `order`; nothing here holds a lock while it waits for the host, except in mode `none`, where a caller
+//! of `append` may hold the allocator's.
 //!
 //! Source: architecture, "What makes deferral invisible"; protos/tape.md, "Errors".
 
@@ -93,7 +95,8 @@ pub fn defer(stream: &Stream, write: impl FnOnce(&mut Writer)) -> Outcome {
     defer_piece(stream, true, write)
 }
 
-/// Begins what `defer` does as a whole, where the session defers (`Session::defers`): launches are many. It is finished by `Append::finish`.
+/// Begins what `defer` does as a whole, where the session defers (`Session::defers`): launches are many. It is finished
+/// by `Append::finish`.
 #[inline(always)]
 pub fn begin(stream: &Stream) -> Outcome<Append<'static>> {
     let _acting = stream.act();
@@ -134,7 +137,8 @@ pub fn defer_point(stream: &Arc<Stream>, write: impl FnOnce(&mut Writer)) -> Out
     mark.map(|mark| Point::new(stream, mark)).ok_or(Error::UNKNOWN)
 }
 
-/// Work of the stream was not recorded, or (mode none) has failed. A session that is over gives it no mark: who waits for it is to hear that.
+/// Work of the stream was not recorded, or (mode none) has failed. A session that is over gives it no mark: who waits
+/// for it is to hear that.
 #[cold]
 fn failed(order: &Order, stream: &Stream, mark: Option<Mark>, failure: Failure) -> Error {
     if mark.is_none() && failure == Failure::Dead {
@@ -149,8 +153,8 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> Outcome<u64> {
     value_of(session, ask(session, write).map_err(error_of)?)
 }
 
-/// As `request`, with so many questions at once (`Session::request_all`): one round trip. An error of the first is the result, one of another is
-/// its own answer.
+/// As `request`, with so many questions at once (`Session::request_all`): one round trip. An error of the first is the
+/// result, one of another is its own answer.
 pub fn request_all(questions: usize, write: impl FnOnce(&mut Writer, u32)) -> Outcome<Vec<Outcome<u64>>> {
     let session = process::session()?;
     let answers = answered(|| session.request_all(questions, write)).map_err(error_of)?;
@@ -173,7 +177,8 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
     untold(session)
 }
 
-/// Appends a record that answers with `answer.len()` bytes of data and is no work of a stream, and waits for them: one round trip.
+/// Appends a record that answers with `answer.len()` bytes of data and is no work of a stream, and waits for them: one
+/// round trip.
 pub fn fetch(answer: &mut [u8], write: impl FnOnce(&mut Writer, u32)) -> Outcome {
     let session = process::session()?;
     let destination = Destination { ptr: answer.as_mut_ptr(), pitch: answer.len(), width: answer.len(), height: 1 };
@@ -213,7 +218,8 @@ pub unsafe fn read_deferred(
     sent.map_err(|failure| failed(order, stream, mark, failure))
 }
 
-/// As `read_deferred`, for a copy that a manifest lets wait (`permission`): it is recorded like any deferred work, and arrives with others.
+/// As `read_deferred`, for a copy that a manifest lets wait (`permission`): it is recorded like any deferred work, and
+/// arrives with others.
 ///
 /// # Safety
 /// Every row of the destination, `length` bytes in all, is writable until the copy is complete.
@@ -274,7 +280,8 @@ pub fn fence() {
     }
 }
 
-/// `fence` for the management library (crate `nvml`), which asks the host on a connection of its own: it finds this function in the core by name.
+/// `fence` for the management library (crate `nvml`), which asks the host on a connection of its own: it finds this
+/// function in the core by name.
 #[no_mangle]
 pub extern "C" fn farlane_fence() {
     fence();

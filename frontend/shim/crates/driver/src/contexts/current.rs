@@ -1,7 +1,7 @@
 //! Each thread's stack of contexts, of which the top one is current.
 //!
-//! The runtime API makes the primary context current where a thread has none; it does so with the first call that needs the device. The stack
-//! is the thread's own (`own`): no lock.
+//! The runtime API makes the primary context current where a thread has none; it does so with the first call that needs
+//! the device. The stack is the thread's own (`own`): no lock.
 
 use std::cell::{Cell, RefCell};
 
@@ -36,7 +36,8 @@ pub fn tape_number() -> u32 {
     get().filter(|context| context.is_alive()).map_or(tape_contexts::PRIMARY, Context::tape)
 }
 
-/// What the runtime API requires: that the current context was not destroyed. It makes the primary one current where there is none.
+/// What the runtime API requires: that the current context was not destroyed. It makes the primary one current where
+/// there is none.
 ///
 /// # Errors
 /// CUDA_ERROR_CONTEXT_IS_DESTROYED.

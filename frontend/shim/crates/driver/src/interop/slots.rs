@@ -1,6 +1,7 @@
 //! The functions in the slots of the tables, and what fills the slots that are never called.
 //!
-//! A slot has no name, so that no row of the API table describes it: nothing is counted, and nothing waits. The functions return `CUresult`s.
+//! A slot has no name, so that no row of the API table describes it: nothing is counted, and nothing waits. The
+//! functions return `CUresult`s.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};

@@ -85,8 +85,8 @@ pub unsafe fn cuOccupancyMaxPotentialBlockSize(
     }
 }
 
-/// The block with which the most threads run at once, and the grid that fills the device: the largest block of those that do equally well, as the
-/// runtime API's header of the same name finds it.
+/// The block with which the most threads run at once, and the grid that fills the device: the largest block of those
+/// that do equally well, as the runtime API's header of the same name finds it.
 pub unsafe fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     minGridSize: *mut c_int,
     blockSize: *mut c_int,

@@ -1,4 +1,5 @@
-//! Copies of boxes as the driver API describes them (CUDA_MEMCPY3D), in the structure that the operations take, and back.
+//! Copies of boxes as the driver API describes them (CUDA_MEMCPY3D), in the structure that the operations take, and
+//! back.
 //!
 //! Source: CUDA driver API, cuMemcpy3D.
 

@@ -1,4 +1,5 @@
-//! The driver API's formats of texels (CUarray_format and a number of channels) as the descriptions that the operations take, and back.
+//! The driver API's formats of texels (CUarray_format and a number of channels) as the descriptions that the operations
+//! take, and back.
 
 use std::ffi::{c_int, c_uint};
 
@@ -21,7 +22,8 @@ const FORMATS: [(CUarray_format, c_int, c_int); 8] = [
 ];
 
 /// # Errors
-/// cudaErrorInvalidValue for a format without channels of one width (block-compressed and planar ones), and for 3 channels.
+/// cudaErrorInvalidValue for a format without channels of one width (block-compressed and planar ones), and for 3
+/// channels.
 pub fn description(format: CUarray_format, channels: c_uint) -> Outcome<ChannelFormatDesc> {
     let (_, f, bits) = FORMATS.into_iter().find(|(known, ..)| *known == format).ok_or(Error::INVALID_VALUE)?;
     if ![1, 2, 4].contains(&channels) {
@@ -38,7 +40,8 @@ pub fn format_of(desc: &ChannelFormatDesc) -> (CUarray_format, c_uint) {
     (found.map_or(0, |(format, ..)| format), channels)
 }
 
-/// Whether texels of that format are read as they are: floats, and integers of 32 bits, which cannot become normalized floats.
+/// Whether texels of that format are read as they are: floats, and integers of 32 bits, which cannot become normalized
+/// floats.
 pub fn reads_as_is(desc: &ChannelFormatDesc) -> bool {
     desc.f == CHANNEL_FORMAT_KIND_FLOAT || desc.x == 32
 }

@@ -1,7 +1,8 @@
 //! Tensor maps: cuTensorMapEncodeTiled and its like check what the program says of a tensor, and write it down.
 //!
-//! A map is made where it is asked for, without the host: the address in it is the device's, like any pointer among a kernel's parameters,
-//! and kernels' accesses to the tensor are checked by the device. Only where the device reports that it has tensor maps: a real GPU's are the driver's own.
+//! A map is made where it is asked for, without the host: the address in it is the device's, like any pointer among a
+//! kernel's parameters, and kernels' accesses to the tensor are checked by the device. Only where the device reports
+//! that it has tensor maps: a real GPU's are the driver's own.
 //!
 //! Source: CUDA driver API, "Tensor Map Object Management"; cuda.h of CUDA 12.0 to 13.5.
 

@@ -1,8 +1,8 @@
 //! Virtual memory management: argument checks of cuMemAddressReserve, cuMemCreate, cuMemMap and their like.
 //!
-//! What they do is `memory::virtual_memory`'s. A handle is the number of the physical allocation. Memory lies on the one device; memory of the host, and ways of
-//! exporting it, are not supported. POSIX file descriptors may be asked for all the same: allocators do so without ever exporting, and the
-//! export itself is refused.
+//! What they do is `memory::virtual_memory`'s. A handle is the number of the physical allocation. Memory lies on the
+//! one device; memory of the host, and ways of exporting it, are not supported. POSIX file descriptors may be asked for
+//! all the same: allocators do so without ever exporting, and the export itself is refused.
 //!
 //! Source: CUDA driver API, "Virtual Memory Management".
 

@@ -1,4 +1,5 @@
-//! Archives of objects (`ar`), as far as the linker needs them: whether one is NVIDIA's device library, which the device provides itself.
+//! Archives of objects (`ar`), as far as the linker needs them: whether one is NVIDIA's device library, which the
+//! device provides itself.
 //!
 //! Source: System V ABI, "Archive File".
 

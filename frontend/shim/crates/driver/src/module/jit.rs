@@ -1,7 +1,7 @@
 //! Options of loads and of the linker: which are known, and the logs that the program wants filled.
 //!
-//! What only says how to compile (registers, optimization, debug information, targets) is a hint, and passed over: the host compiles for its own
-//! device. Source: CUDA driver API, CUjit_option.
+//! What only says how to compile (registers, optimization, debug information, targets) is a hint, and passed over: the
+//! host compiles for its own device. Source: CUDA driver API, CUjit_option.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::fmt::Write;
@@ -128,7 +128,8 @@ impl Logs {
     }
 }
 
-/// A line for the variables and one for each kernel, by name. Registers are told where the image has machine code, or limits them.
+/// A line for the variables and one for each kernel, by name. Registers are told where the image has machine code, or
+/// limits them.
 fn describe(contents: &image::Module) -> String {
     let mut kernels: Vec<_> = contents.kernels.iter().collect();
     kernels.sort_unstable_by_key(|(name, _)| *name);

@@ -1,4 +1,5 @@
-//! Libraries and kernels as the driver API has them: the runtime's cudaLibrary* and cudaKernel* handles are the same objects.
+//! Libraries and kernels as the driver API has them: the runtime's cudaLibrary* and cudaKernel* handles are the same
+//! objects.
 //!
 //! Source: CUDA driver API, "Library Management".
 

@@ -1,7 +1,7 @@
 //! The linker: inputs are collected and checked one by one, the host links them when they are used.
 //!
-//! What cuLinkComplete gives is the PTX itself, or a joined image (protos/tape.md, "Images"), which every load accepts. It lies in memory of ours until
-//! the linker is destroyed.
+//! What cuLinkComplete gives is the PTX itself, or a joined image (protos/tape.md, "Images"), which every load accepts.
+//! It lies in memory of ours until the linker is destroyed.
 //!
 //! Source: CUDA driver API, cuLinkCreate and its relatives.
 

@@ -1,11 +1,13 @@
 //! Stream capture: calls that become nodes instead of work.
 //!
-//! Owns which streams are being captured into which graph, and what the next node of each waits for. Every call that gives work to a
-//! stream looks at `Stream::capture` (one load) and comes here when it is not 0. Streams join a capture by waiting for an event that was
-//! recorded in it. What CUDA forbids meanwhile is refused as CUDA does, and ends the capture's usefulness: it is *invalidated*.
+//! Owns which streams are being captured into which graph, and what the next node of each waits for. Every call that
+//! gives work to a stream looks at `Stream::capture` (one load) and comes here when it is not 0. Streams join a capture
+//! by waiting for an event that was recorded in it. What CUDA forbids meanwhile is refused as CUDA does, and ends the
+//! capture's usefulness: it is *invalidated*.
 //!
 //! Locking: one mutex; `state`'s is taken while it is held.
-//! Source: CUDA programming guide, "Creating a Graph Using Stream Capture"; CUDA runtime API, cudaThreadExchangeStreamCaptureMode.
+//! Source: CUDA programming guide, "Creating a Graph Using Stream Capture"; CUDA runtime API,
+//! cudaThreadExchangeStreamCaptureMode.
 
 use super::allocations::memory_for;
 use super::node::Work;
@@ -128,7 +130,8 @@ pub fn begin(stream: &Arc<Stream>, mode: StreamCaptureMode, into: Option<(Id, Ve
     Ok(())
 }
 
-/// Ends the capture that began in the stream: its graph. `reported`: the program learns which; of a graph that it has given itself it need not be.
+/// Ends the capture that began in the stream: its graph. `reported`: the program learns which; of a graph that it has
+/// given itself it need not be.
 pub fn end(stream: &Stream, reported: bool) -> Outcome<GraphHandle> {
     let mut captures = captures();
     let id = stream.capture.load(Relaxed);
@@ -331,7 +334,8 @@ pub fn admit(operation: Operation) -> Outcome {
     Ok(())
 }
 
-/// The device was reset, or a stream is destroyed: captures that began in it end. One that only joined stays a member: it must be joined at the end.
+/// The device was reset, or a stream is destroyed: captures that began in it end. One that only joined stays a member:
+/// it must be joined at the end.
 pub fn abandon(stream: Option<u32>) {
     let mut captures = captures();
     let gone: Vec<u32> = captures

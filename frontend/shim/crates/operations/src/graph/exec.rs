@@ -1,9 +1,10 @@
 //! Executable graphs: what a launch puts on the tape.
 //!
-//! A graph is instantiated into its nodes' work in an order that respects every edge (graphs inside are put in their node's place), and for
-//! each stream that it is launched into, a plan: segments of records (`templates`), and between them what cannot be recorded once: copies
-//! to and from the guest's memory, which are made anew at each launch, host functions, which run when the stream has got that far,
-//! and records of events. The plan runs in one stream, so branches that could run side by side follow each other: always right.
+//! A graph is instantiated into its nodes' work in an order that respects every edge (graphs inside are put in their
+//! node's place), and for each stream that it is launched into, a plan: segments of records (`templates`), and between
+//! them what cannot be recorded once: copies to and from the guest's memory, which are made anew at each launch, host
+//! functions, which run when the stream has got that far, and records of events. The plan runs in one stream, so
+//! branches that could run side by side follow each other: always right.
 //!
 //! Rooms: `items` (the work of the nodes), `launching` (plans and launches).
 //!

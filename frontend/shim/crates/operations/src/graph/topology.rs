@@ -7,8 +7,8 @@ use super::state::{graph_id, node_handle, node_id, state, Id};
 use crate::types::{GraphEdgeData, GraphHandle, GraphNodeHandle};
 use session::call::{Error, Outcome};
 
-/// Fills arrays of the program as CUDA does: without an array the number is reported; with one of more places than needed the rest is
-/// null and the number is lowered.
+/// Fills arrays of the program as CUDA does: without an array the number is reported; with one of more places than
+/// needed the rest is null and the number is lowered.
 unsafe fn tell(found: &[Id], nodes: *mut GraphNodeHandle, count: *mut usize) -> Outcome {
     // SAFETY: the program says that it is such a place, or null.
     let count = unsafe { count.as_mut() }.ok_or(Error::INVALID_VALUE)?;

@@ -1,10 +1,13 @@
-//! Where pinned memory lies: at addresses of the session's window, so that a kernel can have it at the address that the program has.
+//! Where pinned memory lies: at addresses of the session's window, so that a kernel can have it at the address that the
+//! program has.
 //!
-//! Owns the mapping of such memory, and the bounds of all of it. It is the program's alone, neither device memory nor protected, until `hostmem::reach`
-//! is asked for an address in it: programs that only copy never come to that. It is shared memory because `managed` then needs a second
-//! mapping of it. Small mappings that ended are kept for the next ones of their size, so that those cost no system call and no page faults.
+//! Owns the mapping of such memory, and the bounds of all of it. It is the program's alone, neither device memory nor
+//! protected, until `hostmem::reach` is asked for an address in it: programs that only copy never come to that. It is
+//! shared memory because `managed` then needs a second mapping of it. Small mappings that ended are kept for the next
+//! ones of their size, so that those cost no system call and no page faults.
 //!
-//! Locking: a mutex around what is kept, a leaf. Who moves pinned memory's bytes keeps `keep` locked for reading meanwhile, `hostmem::reach` holds it for writing.
+//! Locking: a mutex around what is kept, a leaf. Who moves pinned memory's bytes keeps `keep` locked for reading
+//! meanwhile, `hostmem::reach` holds it for writing.
 
 use crate::memory::Addresses;
 use std::collections::BTreeMap;
@@ -74,7 +77,8 @@ pub fn bounds() -> (usize, usize) {
     (LOW.load(Acquire), HIGH.load(Acquire))
 }
 
-/// As long as the caller has this, pinned memory that kernels do not reach stays so. `None` where there is no such memory.
+/// As long as the caller has this, pinned memory that kernels do not reach stays so. `None` where there is no such
+/// memory.
 pub fn keep() -> Option<RwLockReadGuard<'static, ()>> {
     (any() || CHANGES.load(Acquire)).then(|| MOVING.read().unwrap_or_else(PoisonError::into_inner))
 }

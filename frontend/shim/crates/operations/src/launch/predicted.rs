@@ -1,4 +1,5 @@
-//! The records of an iteration that a manifest predicts (`permission::loop_prediction`), made like those of the launches themselves.
+//! The records of an iteration that a manifest predicts (`permission::loop_prediction`), made like those of the
+//! launches themselves.
 //!
 //! Only a guess: nothing is checked that the launches will check, and where something is not known nothing is sent.
 
@@ -17,7 +18,8 @@ use tape::Writer;
 
 use super::{clusters, Prepared};
 
-/// Arguments of a launch, by their number in a manifest: grid, block, shared bytes, stream, and from here on the kernel's.
+/// Arguments of a launch, by their number in a manifest: grid, block, shared bytes, stream, and from here on the
+/// kernel's.
 const BLOCK: usize = 3;
 const SHARED: usize = 6;
 const STREAM: usize = 7;

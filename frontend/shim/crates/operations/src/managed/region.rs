@@ -1,4 +1,5 @@
-//! One region: its two mappings, the states of its pages, and the moves between them. Of registered memory the device's address is another.
+//! One region: its two mappings, the states of its pages, and the moves between them. Of registered memory the device's
+//! address is another.
 //!
 //! Room: `mapping` (how the two mappings come to be and go).
 

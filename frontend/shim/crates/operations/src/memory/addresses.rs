@@ -1,7 +1,8 @@
 //! What lies at an address: device memory of this session, the program's pinned memory, or anything else.
 //!
-//! Owns the allocators (of device memory, and of addresses for pinned memory, at the window's end) and the ranges that the host reported (variables whose address the program asked for). Every device
-//! range of a call is checked here against what is live, before anything is recorded.
+//! Owns the allocators (of device memory, and of addresses for pinned memory, at the window's end) and the ranges that
+//! the host reported (variables whose address the program asked for). Every device range of a call is checked here
+//! against what is live, before anything is recorded.
 //!
 //! Locking: one mutex around both; a caller that mints or releases an address holds it until the record is appended
 //! (`allocator`), the others for one lookup.
@@ -55,7 +56,8 @@ pub struct Live {
 /// What allocations and pinned memory share of a window; the rest of a larger one is for reservations.
 const SHARED: u64 = 1 << 36;
 
-/// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that device memory does not miss them.
+/// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that
+/// device memory does not miss them.
 fn pinned_bytes(welcome: &Welcome) -> u64 {
     let Welcome { window_size, memory_quota, .. } = *welcome;
     let twice = memory_quota.saturating_mul(2);
@@ -125,7 +127,8 @@ impl Live {
         self.owners.insert(address, contexts::NONE);
     }
 
-    /// The context that the allocation at this start belongs to; `None` for the device's, and where there is no allocation.
+    /// The context that the allocation at this start belongs to; `None` for the device's, and where there is no
+    /// allocation.
     pub fn owner(&self, start: u64) -> Option<u32> {
         self.allocator.find(start).filter(|found| found.address == start)?;
         let owner = self.owners.get(&start).copied().unwrap_or(contexts::PRIMARY);

@@ -1,7 +1,8 @@
 //! CUDA arrays: device memory in rows, known by a handle.
 //!
-//! An array is an allocation with a pitch; what it holds, and how large it is, is the guest's knowledge alone. Copies to and from arrays are copies
-//! of rows. Arrays of one, two and three dimensions, layered ones and cube maps, whose faces are layers; no sparse ones.
+//! An array is an allocation with a pitch; what it holds, and how large it is, is the guest's knowledge alone. Copies
+//! to and from arrays are copies of rows. Arrays of one, two and three dimensions, layered ones and cube maps, whose
+//! faces are layers; no sparse ones.
 //!
 //! Rooms: `copies` (the API's copies of bytes and rows of arrays), `mipmaps` (mipmapped arrays).
 //!

@@ -1,14 +1,15 @@
 //! What every copy does, whichever function asked for it.
 //!
-//! Owns the directions: to the device (deferred: the source is captured before the call returns, in pieces of at most 1 MiB, see
-//! `payloads`), within the device (deferred, COPY), to the guest (READ, one for each row set; the call waits for the
-//! last one only: one round trip), within the guest (here and now). An asynchronous copy to pageable memory of the guest returns when
-//! the data is there, as CUDA's does; one to pinned memory is deferred (`work::read_deferred`).
+//! Owns the directions: to the device (deferred: the source is captured before the call returns, in pieces of at most 1
+//! MiB, see `payloads`), within the device (deferred, COPY), to the guest (READ, one for each row set; the call waits
+//! for the last one only: one round trip), within the guest (here and now). An asynchronous copy to pageable memory of
+//! the guest returns when the data is there, as CUDA's does; one to pinned memory is deferred (`work::read_deferred`).
 //!
-//! Where a pointer lies decides, as it does in CUDA since unified addressing; the declared kind must not contradict it: what
-//! is declared device memory must be. Device ranges must lie in one live allocation or variable.
+//! Where a pointer lies decides, as it does in CUDA since unified addressing; the declared kind must not contradict it:
+//! what is declared device memory must be. Device ranges must lie in one live allocation or variable.
 //!
-//! Source: CUDA runtime API, "Memory Management", "API synchronization behavior"; protos/tape.md, "Records", "Addresses".
+//! Source: CUDA runtime API, "Memory Management", "API synchronization behavior"; protos/tape.md, "Records",
+//! "Addresses".
 
 use super::payloads::{self, Target};
 use super::shape::{parts, pieces, Extent, Layout, Part};
@@ -92,7 +93,8 @@ impl End {
         Ok(Self { start, layout })
     }
 
-    /// As it is now: pinned memory may have become the device's, too, since the end was named (in a node of a graph, say).
+    /// As it is now: pinned memory may have become the device's, too, since the end was named (in a node of a graph,
+    /// say).
     pub fn now(mut self, extent: &Extent) -> Self {
         if let Start::Host(pointer) = self.start {
             let span = self.layout.span(extent).map_or(usize::MAX, |span| span as usize);
@@ -218,7 +220,8 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
     Ok(())
 }
 
-/// Copies behind held work. False, and nothing is held, where CUDA waits for the copy: one to pageable memory of the program, or within it.
+/// Copies behind held work. False, and nothing is held, where CUDA waits for the copy: one to pageable memory of the
+/// program, or within it.
 ///
 /// # Safety
 /// As for `copy`; pinned memory, until the copy is done.
@@ -327,7 +330,8 @@ unsafe fn download(
         lazy_readback::clear(destination.ptr as usize, length);
     }
     if copy == permission::Copy::Later {
-        // SAFETY: the caller's promise; the program leaves the memory alone until the copy is complete (protos/manifest.md).
+        // SAFETY: the caller's promise; the program leaves the memory alone until the copy is complete
+        // (protos/manifest.md).
         return unsafe { work::record_read(stream, destination, length, write) };
     }
     // What is not last arrives before the answer to what is.

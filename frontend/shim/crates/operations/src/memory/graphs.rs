@@ -1,12 +1,13 @@
 //! Memory that belongs to graphs: what their allocation nodes made.
 //!
-//! The address is minted when the node is made. The memory comes with the first launch that needs it, is the program's from the launch
-//! of the allocation node until a free (by a node, `cudaFree` or `cudaFreeAsync`), and is kept behind it for the next launch: until it
-//! is trimmed, until the last graph and executable graph that have the node end, or until other memory has no room. Memory that the
-//! program has not freed when they end is an allocation like others from then on.
+//! The address is minted when the node is made. The memory comes with the first launch that needs it, is the program's
+//! from the launch of the allocation node until a free (by a node, `cudaFree` or `cudaFreeAsync`), and is kept behind
+//! it for the next launch: until it is trimmed, until the last graph and executable graph that have the node end, or
+//! until other memory has no room. Memory that the program has not freed when they end is an allocation like others
+//! from then on.
 //!
-//! A node that follows the free of another one's memory is given the same address (`graph::nodes`), so a graph's memory is that of its
-//! nodes that are alive at the same time. Graphs do not share memory with each other otherwise.
+//! A node that follows the free of another one's memory is given the same address (`graph::nodes`), so a graph's memory
+//! is that of its nodes that are alive at the same time. Graphs do not share memory with each other otherwise.
 //!
 //! Locking: behind the addresses' lock, like every allocation.
 //! Source: CUDA programming guide, "Graph Memory Nodes".
@@ -174,8 +175,8 @@ fn back(live: &mut Live, address: u64, needed: &BTreeSet<u64>) -> Outcome {
 /// A graph with these steps, in order, is launched. `again`: memory that its last launch has not freed is freed first.
 ///
 /// # Errors
-/// cudaErrorInvalidValue when memory would be allocated that was not freed, or freed that is not allocated; cudaErrorMemoryAllocation.
-/// Then nothing has changed.
+/// cudaErrorInvalidValue when memory would be allocated that was not freed, or freed that is not allocated;
+/// cudaErrorMemoryAllocation. Then nothing has changed.
 pub fn launch_steps(steps: &[Step], again: bool) -> Outcome {
     let mut live = addresses()?.lock();
     let mut states: BTreeMap<u64, bool> = BTreeMap::new();

@@ -4,7 +4,8 @@
 //! the host does not hold it, opening it. Each step's outcome, good or bad, is kept and logged once; a bad one spoils
 //! this module's kernels and variables only.
 //!
-//! Room: `opening` (the module on the host). Each context has handles of its own (`OfContext`), until what it holds ends.
+//! Room: `opening` (the module on the host). Each context has handles of its own (`OfContext`), until what it holds
+//! ends.
 
 mod opening;
 
@@ -58,7 +59,8 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Module {
     pub kind: Kind,
-    /// The context that a module of the driver API was loaded in, and whose it is alone. The others are opened in each context that uses them.
+    /// The context that a module of the driver API was loaded in, and whose it is alone. The others are opened in each
+    /// context that uses them.
     pub context: Option<u32>,
     origin: Origin,
     /// Whether a kernel or variable was registered: an image without any is never needed.
@@ -173,7 +175,8 @@ impl Module {
         self.used.store(true, Relaxed);
     }
 
-    /// Bytes of the image, if the module is of any use and needs no device to choose its image: then it may be named ahead.
+    /// Bytes of the image, if the module is of any use and needs no device to choose its image: then it may be named
+    /// ahead.
     pub fn bytes_for_hello(&self, map: &Map) -> Option<usize> {
         if !self.used.load(Relaxed) || self.origin.needs_device(map) {
             return None;
@@ -181,7 +184,8 @@ impl Module {
         Some(self.origin.registered_bytes(map).unwrap_or(0))
     }
 
-    /// The digests that Hello names: of what one device or another gets of the image. A damaged image has none here; using its module reports the damage.
+    /// The digests that Hello names: of what one device or another gets of the image. A damaged image has none here;
+    /// using its module reports the damage.
     pub fn digests_for_hello(&self, map: &Map) -> Vec<[u8; 32]> {
         if let Some(cuts) = Source::digests_of_cuts(&self.origin, map) {
             return cuts;
@@ -193,11 +197,12 @@ impl Module {
     /// What is in the image, for the session's device.
     ///
     /// # Errors
-    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice; cudaErrorNotSupported when managed variables have no memory.
+    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice; cudaErrorNotSupported when managed variables have
+    /// no memory.
     pub fn contents(&self) -> Outcome<Arc<image::Module>> {
         self.managed.check()?;
-        // This opens the session. A child that is forked while the lock is held is a child of an opened session, then, and waits
-        // for no lock.
+        // This opens the session. A child that is forked while the lock is held is a child of an opened session, then,
+        // and waits for no lock.
         let target = target();
         let mut contents = lock(&self.contents);
         if let Some(known) = &*contents {

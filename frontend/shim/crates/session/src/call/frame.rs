@@ -1,13 +1,15 @@
-//! Where in the program a CUDA call comes from: its return address, and the registers as they are at the call instruction.
+//! Where in the program a CUDA call comes from: its return address, and the registers as they are at the call
+//! instruction.
 //!
-//! The thin libraries' entries save the registers into a block of thread-local storage and then jump here (thin_libraries.py; the layout
-//! below is theirs). The layer above opens every call with [`begin`], which decides what the call's *site* is: its return address, but for a launch
-//! that takes a pushed configuration the return address of the push, which is in the program's own code at every level of optimization.
+//! The thin libraries' entries save the registers into a block of thread-local storage and then jump here
+//! (thin_libraries.py; the layout below is theirs). The layer above opens every call with [`begin`], which decides what
+//! the call's *site* is: its return address, but for a launch that takes a pushed configuration the return address of
+//! the push, which is in the program's own code at every level of optimization.
 //!
-//! Valid from `begin` until the same thread makes its next CUDA call. The shim's own use of its functions does not go through the thin
-//! libraries and changes nothing. A callback of the program that calls CUDA changes it: who needs it afterwards reads it before.
-//! CUDA may not be called from signal handlers. On other architectures than x86-64, and before the thin libraries are initialized, there is no
-//! site (0), no register and no frame, and nothing else changes.
+//! Valid from `begin` until the same thread makes its next CUDA call. The shim's own use of its functions does not go
+//! through the thin libraries and changes nothing. A callback of the program that calls CUDA changes it: who needs it
+//! afterwards reads it before. CUDA may not be called from signal handlers. On other architectures than x86-64, and
+//! before the thin libraries are initialized, there is no site (0), no register and no frame, and nothing else changes.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
@@ -73,7 +75,8 @@ impl Registers {
         if start < stack.0 || end > stack.1 {
             return None;
         }
-        // SAFETY: of this thread's stack, above the frames of this library; nothing but this thread's callers write to it.
+        // SAFETY: of this thread's stack, above the frames of this library; nothing but this thread's callers write to
+        // it.
         Some(unsafe { std::slice::from_raw_parts(start as *const u8, size) })
     }
 
@@ -84,8 +87,8 @@ impl Registers {
     }
 }
 
-/// Offset of the block from the thread pointer; it is negative, and a multiple of 64. The thin libraries set it when they are initialized,
-/// which is after this library was. Bit 0: a trace is written.
+/// Offset of the block from the thread pointer; it is negative, and a multiple of 64. The thin libraries set it when
+/// they are initialized, which is after this library was. Bit 0: a trace is written.
 #[no_mangle]
 #[allow(non_upper_case_globals)] // a name of the C ABI
 pub static farlane_frame_offset: AtomicIsize = AtomicIsize::new(0);
@@ -228,8 +231,8 @@ thread_local! {
     static STACK: Cell<Option<Option<(u64, u64)>>> = const { Cell::new(None) };
 }
 
-/// The bounds of the calling thread's stack, as the thread was created. A program that runs on a stack of its own making (coroutines,
-/// signal stacks) stands outside.
+/// The bounds of the calling thread's stack, as the thread was created. A program that runs on a stack of its own
+/// making (coroutines, signal stacks) stands outside.
 pub fn stack() -> Option<(u64, u64)> {
     STACK
         .try_with(|known| match known.get() {

@@ -1,13 +1,15 @@
 //! Which memory lazy readbacks may have: the blocks of the C library's malloc that are mappings of their own.
 //!
-//! Such a block's pages hold nothing but the program's bytes and the block's header, and no lock is held by anybody who touches them: not by the
-//! program within malloc (`free` and `realloc` look at the header, hence the first page, before anything else, with no lock), and not by this
-//! library, whose own data is in blocks of its own. Whatever else there is shares its pages: stacks with the frames of a thread that is within
-//! a call of this library, heaps with malloc's lists, which are written under its locks, globals with the C library's.
+//! Such a block's pages hold nothing but the program's bytes and the block's header, and no lock is held by anybody who
+//! touches them: not by the program within malloc (`free` and `realloc` look at the header, hence the first page,
+//! before anything else, with no lock), and not by this library, whose own data is in blocks of its own. Whatever else
+//! there is shares its pages: stacks with the frames of a thread that is within a call of this library, heaps with
+//! malloc's lists, which are written under its locks, globals with the C library's.
 //!
-//! A block is known by its header, in front of its first byte. A copy into its middle finds it by the blocks that copies have begun with
-//! before (`Candidates`), whose headers are looked at again.
-//! Source: glibc, malloc/malloc.c (the layout of chunks, which programs that preload their own malloc have relied on since 1996).
+//! A block is known by its header, in front of its first byte. A copy into its middle finds it by the blocks that
+//! copies have begun with before (`Candidates`), whose headers are looked at again.
+//! Source: glibc, malloc/malloc.c (the layout of chunks, which programs that preload their own malloc have relied on
+//! since 1996).
 
 use super::userfault::PAGE;
 use super::Refusal;
@@ -30,7 +32,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// By the header in front of `first`, which is perhaps a block's first byte; `read` gives a word where there is one.
+    /// By the header in front of `first`, which is perhaps a block's first byte; `read` gives a word where there is
+    /// one.
     fn with_first(first: usize, read: impl Fn(usize) -> Option<usize>) -> Option<Self> {
         let chunk = first.checked_sub(HEADER)?;
         if !may_be_first(first) {

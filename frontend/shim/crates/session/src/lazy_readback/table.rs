@@ -1,7 +1,8 @@
-//! Which blocks have a lazy readback, and what is known of the places in the program that copies come from. Plain data, under one lock (the room's).
+//! Which blocks have a lazy readback, and what is known of the places in the program that copies come from. Plain data,
+//! under one lock (the room's).
 //!
-//! A readback goes Free -> Setting -> Standing -> Ending -> Free; only its thread of the moment takes a step. `users` are calls that are about to
-//! record a copy into its store: no readback ends before they have.
+//! A readback goes Free -> Setting -> Standing -> Ending -> Free; only its thread of the moment takes a step. `users`
+//! are calls that are about to record a copy into its store: no readback ends before they have.
 
 use super::place::{Block, Candidates};
 

@@ -1,12 +1,13 @@
 //! What Linux gives for lazy readbacks: userfaultfd, and mremap that leaves the old addresses behind without pages.
 //!
-//! A readback takes the pages of a range away in one step, with what is in them, to another place of the process (the *store*): whoever writes to
-//! the range meanwhile has done so before, or waits. A touch of the range (the program's, or a system call's on its behalf) then sleeps in the
-//! kernel until the pages are back, which again is one step. No signal is involved, and the range keeps its mapping, so nothing else can be
-//! mapped there.
+//! A readback takes the pages of a range away in one step, with what is in them, to another place of the process (the
+//! *store*): whoever writes to the range meanwhile has done so before, or waits. A touch of the range (the program's,
+//! or a system call's on its behalf) then sleeps in the kernel until the pages are back, which again is one step. No
+//! signal is involved, and the range keeps its mapping, so nothing else can be mapped there.
 //!
-//! A touch in a system call is only seen by a descriptor that an unprivileged process may be refused (`vm.unprivileged_userfaultfd`,
-//! `/dev/userfaultfd`, CAP_SYS_PTRACE); the other kind, where such a call fails with EFAULT, is of no use here. Linux 5.7 or newer.
+//! A touch in a system call is only seen by a descriptor that an unprivileged process may be refused
+//! (`vm.unprivileged_userfaultfd`, `/dev/userfaultfd`, CAP_SYS_PTRACE); the other kind, where such a call fails with
+//! EFAULT, is of no use here. Linux 5.7 or newer.
 //!
 //! Source: userfaultfd(2), ioctl_userfaultfd(2), mremap(2).
 
@@ -62,7 +63,8 @@ impl Userfault {
         unsafe { libc::ioctl(self.0, request, words) == 0 }
     }
 
-    /// Takes the pages of `[start, start + length)` away. Where they are now; `None` when the range is not one private mapping of memory.
+    /// Takes the pages of `[start, start + length)` away. Where they are now; `None` when the range is not one private
+    /// mapping of memory.
     pub fn take(&self, start: usize, length: usize) -> Option<usize> {
         let store = reserve(start, length)?;
         let mut request = [start as u64, length as u64, REGISTER_MISSING, 0];
@@ -81,7 +83,8 @@ impl Userfault {
 
     /// Puts the pages back, and lets go on whoever waits for them.
     pub fn give_back(&self, start: usize, length: usize, store: usize) {
-        // The mapping at the old place is exchanged, unless the program has changed it meanwhile: then only what is in it.
+        // The mapping at the old place is exchanged, unless the program has changed it meanwhile: then only what is in
+        // it.
         if is_as_it_was(start, length) && move_pages(store, length, start, 0) {
             self.wake(start, length);
             return;
@@ -136,7 +139,8 @@ impl Userfault {
     }
 }
 
-/// Whether the readback's range is still in one mapping, readable and writable. Readbacks side by side are one mapping to the kernel.
+/// Whether the readback's range is still in one mapping, readable and writable. Readbacks side by side are one mapping
+/// to the kernel.
 fn is_as_it_was(start: usize, length: usize) -> bool {
     let end = start + length;
     std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| {

@@ -1,9 +1,12 @@
-//! The ELF objects of the process: which one holds an address, where it is loaded, and its identity (protos/manifest.md).
+//! The ELF objects of the process: which one holds an address, where it is loaded, and its identity
+//! (protos/manifest.md).
 //!
-//! Owns the list of objects that anything was asked about. Nothing is read before the first question. An object is kept for ever once it is
-//! listed, and one that a manifest is used for is pinned, so that no other can be loaded in its place ([`Object::pin`]).
+//! Owns the list of objects that anything was asked about. Nothing is read before the first question. An object is kept
+//! for ever once it is listed, and one that a manifest is used for is pinned, so that no other can be loaded in its
+//! place ([`Object::pin`]).
 //!
-//! Locking: one read-write lock around the list; the loader's lock is taken (`dl_iterate_phdr`) under it, never the other way round.
+//! Locking: one read-write lock around the list; the loader's lock is taken (`dl_iterate_phdr`) under it, never the
+//! other way round.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;

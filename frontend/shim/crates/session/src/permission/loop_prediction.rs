@@ -1,7 +1,9 @@
-//! A loop as its manifest predicts it at the first call: the launches of an iteration, the arguments that they have, and by how much these grow.
+//! A loop as its manifest predicts it at the first call: the launches of an iteration, the arguments that they have,
+//! and by how much these grow.
 //!
-//! Where all of that is known, the host is told the loop's template before its first record is on the tape (`launch::predicted` makes the records,
-//! crate `fold` compares them with what the program does). Tried once for each loop: from its second execution on the recorder knows it.
+//! Where all of that is known, the host is told the loop's template before its first record is on the tape
+//! (`launch::predicted` makes the records, crate `fold` compares them with what the program does). Tried once for each
+//! loop: from its second execution on the recorder knows it.
 //!
 //! Source: protos/manifest.md, "Layout" (arguments).
 
@@ -63,7 +65,8 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// Its value in the next iteration. Of what is not known the low half is taken to change: a wider hole is sent in full each time.
+    /// Its value in the next iteration. Of what is not known the low half is taken to change: a wider hole is sent in
+    /// full each time.
     pub fn after(&self, now: u64) -> u64 {
         let low = u64::MAX >> (64 - 4 * u32::from(self.width.clamp(2, 8)));
         self.step.map_or(now ^ low, |step| now.wrapping_add(step))

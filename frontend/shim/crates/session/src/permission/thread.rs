@@ -1,4 +1,5 @@
-//! What one thread knows of its calls: the site of the call under way, what its manifest permits there, and what the thread owes for it.
+//! What one thread knows of its calls: the site of the call under way, what its manifest permits there, and what the
+//! thread owes for it.
 //!
 //! Only `permission`, the room around it, uses it; the counters and the ranges of outstanding copies are there.
 
@@ -27,7 +28,8 @@ pub(super) struct Thread {
     pushed: Cell<usize>,
     /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
     pub(super) hint: Cell<u32>,
-    /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by the program.
+    /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by
+    /// the program.
     pub(super) inside: Cell<u32>,
     /// Copies whose data has not arrived, and the site in whose loop they were made.
     pub(super) reads: Cell<u64>,

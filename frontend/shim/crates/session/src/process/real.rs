@@ -2,12 +2,14 @@
 
 use std::ffi::{c_char, c_void, CStr};
 
-/// What comes next behind this library; where it was not preloaded nothing does, and it is the C library's own. Null when there is none.
+/// What comes next behind this library; where it was not preloaded nothing does, and it is the C library's own. Null
+/// when there is none.
 pub fn function(name: &CStr) -> *mut c_void {
     function_of(&[c"libc.so.6"], name)
 }
 
-/// As `function`, for a function of one of these libraries: of the first loaded one that has it. Nothing is loaded for it.
+/// As `function`, for a function of one of these libraries: of the first loaded one that has it. Nothing is loaded for
+/// it.
 pub fn function_of(libraries: &[&CStr], name: &CStr) -> *mut c_void {
     // SAFETY: the C library's function; names that end with NUL.
     unsafe {

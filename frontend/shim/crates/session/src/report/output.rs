@@ -1,11 +1,13 @@
 //! Device-side printf and the messages of assertions: when the program's own streams get what kernels have printed.
 //!
-//! CUDA shows it at calls that synchronize. The host sends it with whatever reply comes next, so it is held (crate `client`) until such a call
-//! ends. A call that the shim answers itself would show less than the program has asked for: while a launch that may print has not been
-//! answered for, such a call waits for the host (a fence), and no permission of a manifest is used (`expected`). So the output, and its place among the
-//! host's own, is the same in every mode. Programs whose images have no printing code pay one comparison for each such call.
+//! CUDA shows it at calls that synchronize. The host sends it with whatever reply comes next, so it is held (crate
+//! `client`) until such a call ends. A call that the shim answers itself would show less than the program has asked
+//! for: while a launch that may print has not been answered for, such a call waits for the host (a fence), and no
+//! permission of a manifest is used (`expected`). So the output, and its place among the host's own, is the same in
+//! every mode. Programs whose images have no printing code pay one comparison for each such call.
 //!
-//! What is written goes through the C library's `stdout` and `stderr`, in the program's own buffers, and keeps its place in them.
+//! What is written goes through the C library's `stdout` and `stderr`, in the program's own buffers, and keeps its
+//! place in them.
 //!
 //! Source: CUDA programming guide, "Formatted Output", "Limitations" (when the buffer is flushed).
 

@@ -1,10 +1,13 @@
-//! `FARLANE_TRACE=FILE`: one JSON line for each CUDA call, with what the program's registers and frame held at the call instruction.
+//! `FARLANE_TRACE=FILE`: one JSON line for each CUDA call, with what the program's registers and frame held at the call
+//! instruction.
 //!
-//! For checking manifests against programs (protos/manifest.md, "Trace"), never for speed. Off, it costs one load. A launch is written by
-//! the launching call, with the registers and the frame of its push; the other calls of the launch protocol and the compilers' start-up
-//! calls have no line. `%p` in the name stands for the process's number, for programs of several processes.
+//! For checking manifests against programs (protos/manifest.md, "Trace"), never for speed. Off, it costs one load. A
+//! launch is written by the launching call, with the registers and the frame of its push; the other calls of the launch
+//! protocol and the compilers' start-up calls have no line. `%p` in the name stands for the process's number, for
+//! programs of several processes.
 //!
-//! Locking: one mutex around the file, a leaf. Lines are whole; the child of a fork writes none. `finish` completes the file.
+//! Locking: one mutex around the file, a leaf. Lines are whole; the child of a fork writes none. `finish` completes the
+//! file.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

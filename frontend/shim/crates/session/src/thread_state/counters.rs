@@ -1,10 +1,11 @@
-//! Counts of the program's calls by class, for the report: exact, and no two threads share a cache line or a locked instruction.
+//! Counts of the program's calls by class, for the report: exact, and no two threads share a cache line or a locked
+//! instruction.
 //!
-//! Each thread counts in [`Counters`] of its own, which only it writes. When the thread ends its counts join the sum. The calls of a
-//! thread that is ending are added to the sum itself.
+//! Each thread counts in [`Counters`] of its own, which only it writes. When the thread ends its counts join the sum.
+//! The calls of a thread that is ending are added to the sum itself.
 //!
-//! Locking: `ALL`, at a thread's first call, at its end, and for the report. Nothing else is done under it. The child of a fork, where a
-//! thread that is gone may hold it, writes no report and does not take it.
+//! Locking: `ALL`, at a thread's first call, at its end, and for the report. Nothing else is done under it. The child
+//! of a fork, where a thread that is gone may hold it, writes no report and does not take it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! The items of an executable graph: its nodes' work in an order that respects every edge, graphs inside in their node's place.
+//! The items of an executable graph: its nodes' work in an order that respects every edge, graphs inside in their
+//! node's place.
 
 use crate::graph::node::Work;
 use crate::graph::state::{Id, State};

@@ -12,7 +12,8 @@ use crate::{event, memory};
 use session::call::{Error, Outcome};
 use std::ffi::c_void;
 
-/// What a node of the kind in `nodeParams` does. The parts of the later structures that the shim knows begin as the earlier ones do.
+/// What a node of the kind in `nodeParams` does. The parts of the later structures that the shim knows begin as the
+/// earlier ones do.
 unsafe fn general(nodeParams: *mut GraphNodeParams) -> Outcome<Work> {
     // SAFETY: the program says that it is such a struct, or null.
     let params = unsafe { nodeParams.as_mut() }.ok_or(Error::INVALID_VALUE)?;

@@ -1,4 +1,5 @@
-//! How a region's two mappings come to be, and how they go: new memory, shared memory that is taken over, registered memory that is exchanged.
+//! How a region's two mappings come to be, and how they go: new memory, shared memory that is taken over, registered
+//! memory that is exchanged.
 
 use super::{protect, Kind, Region, State, PAGE};
 use session::call::{Error, Outcome};
@@ -43,7 +44,8 @@ impl Region {
         Ok(Self::of(start, length, kind, raw, second as usize, State::Dirty))
     }
 
-    /// Exchanges the pages of `size` bytes of the program's for shared ones with the same bytes: all of it is new to the device.
+    /// Exchanges the pages of `size` bytes of the program's for shared ones with the same bytes: all of it is new to
+    /// the device.
     pub fn take_over(address: usize, size: usize, device: usize, raw: usize) -> Outcome<Self> {
         let start = address / PAGE * PAGE;
         let length = (address + size).next_multiple_of(PAGE) - start;

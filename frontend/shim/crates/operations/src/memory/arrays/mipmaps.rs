@@ -1,6 +1,7 @@
 //! Mipmapped arrays: arrays of halved sizes, known by one handle.
 //!
-//! Each level is an array of its own (`arrays`), which copies and surfaces take as any other; it ends with the mipmapped array, not by itself.
+//! Each level is an array of its own (`arrays`), which copies and surfaces take as any other; it ends with the
+//! mipmapped array, not by itself.
 //! Source: CUDA runtime API, "Memory Management".
 #![allow(non_snake_case)] // C's names
 

@@ -1,7 +1,7 @@
 //! Prefetches and discards of managed memory that a program gives as lists.
 //!
-//! A list is checked as a whole before its first entry has an effect. Discarded memory keeps its bytes: CUDA says that reading it gives any value
-//! until it is written or prefetched.
+//! A list is checked as a whole before its first entry has an effect. Discarded memory keeps its bytes: CUDA says that
+//! reading it gives any value until it is written or prefetched.
 //! Source: CUDA runtime API, cudaMemPrefetchBatchAsync, cudaMemDiscardBatchAsync.
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 

@@ -30,7 +30,8 @@ const CHECK_BYTES: usize = 1024;
 static VERIFIED: Mutex<Vec<([u8; 32], bool)>> = Mutex::new(Vec::new());
 
 impl Module {
-    /// Whether the host accepts the image: one round trip, unless this process has asked before. What it says is in the error.
+    /// Whether the host accepts the image: one round trip, unless this process has asked before. What it says is in the
+    /// error.
     pub fn verify(&self, unit: bool) -> Result<(), Refused> {
         let source = self.source(Some(&target()?))?;
         let digest = source.digest;
@@ -77,7 +78,8 @@ impl Module {
         minted.get().ok_or(Error::UNKNOWN)
     }
 
-    /// The same for several parts, which go onto the tape together: `write` is given the index of each that was not minted.
+    /// The same for several parts, which go onto the tape together: `write` is given the index of each that was not
+    /// minted.
     pub fn open_parts(
         &self,
         parts: &[&OfContext],
@@ -118,7 +120,8 @@ impl Module {
         Ok(())
     }
 
-    /// Waits until the host has opened what was asked for: what it refuses in the image is the result, with what deferred calls have left.
+    /// Waits until the host has opened what was asked for: what it refuses in the image is the result, with what
+    /// deferred calls have left.
     pub fn confirm(&self) -> Outcome {
         let digest = self.source(None)?.digest;
         work::request(|w, slot| operation::module_query(w, slot, &digest)).map(drop)

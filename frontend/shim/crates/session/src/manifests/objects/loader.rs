@@ -21,8 +21,8 @@ const MOST_ENTRIES: usize = 4096;
 /// As many as `redirect` assumes (`MOST_REDIRECTED`).
 const MOST: usize = 256;
 
-/// The biases of redirected objects, with bit 0 set; zero where there is none. Written by the other library, under the loader's lock, before any
-/// constructor of the object.
+/// The biases of redirected objects, with bit 0 set; zero where there is none. Written by the other library, under the
+/// loader's lock, before any constructor of the object.
 #[no_mangle]
 pub static farlane_redirected: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 
