@@ -1,4 +1,4 @@
-"""Guards: copies whose destinations nobody proves unread wait until somebody touches them, and the program cannot tell.
+"""Lazy readbacks: copies whose destinations are not proven unread wait until they are touched, and the program cannot tell.
 
 Each scenario of programs/guards.cu runs with lazy readbacks and without (mode calls); the output is the same, and with them the number of round
 trips is exact: what is touched, by whomever and however, is asked for once.
