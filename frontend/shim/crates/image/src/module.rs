@@ -6,10 +6,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::container::joined;
 use crate::container::{Container, Kind, CONTAINER_MAGIC};
+use crate::cubin::elf;
 use crate::error::Error;
 use crate::select::{self, Target};
-use crate::{bytes, cubin, elf, joined, ptx};
+use crate::{bytes, cubin, ptx};
 
 /// One kernel parameter's place in the parameter buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

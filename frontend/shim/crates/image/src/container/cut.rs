@@ -6,9 +6,10 @@
 
 use std::borrow::Cow;
 
+use super::joined;
 use crate::container::{container_length, Container, Entry, Kind, CONTAINER_HEADER, CONTAINER_MAGIC};
+use crate::digest;
 use crate::select::{self, Target};
-use crate::{digest, joined};
 
 /// The image without what the target does not run. `None` where there is nothing to leave out, and for what is damaged
 /// or has nothing for the target: reading the whole tells what is wrong with it.
