@@ -19,7 +19,7 @@ from farlane.frontend.devtools.toolchain import Toolchain
 
 SOURCE = Path(__file__).parent / "programs" / "guards.cu"
 USERFAULTFD = 323
-LAZY = {"FARLANE_GUARDS": "on", "FARLANE_MANIFESTS": "off", "FARLANE_AHEAD": "off"}
+LAZY = {"FARLANE_GUARDS": "on", "FARLANE_MANIFESTS": "off"}
 
 
 def userfaultfd_allowed() -> bool:
