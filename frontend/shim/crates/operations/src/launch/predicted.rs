@@ -9,7 +9,7 @@ use crate::module::table;
 use crate::module::{self, Kernel};
 use crate::stream;
 use crate::types::StreamHandle;
-use client::Foreseen;
+use client::PredictedLaunch;
 use session::function::DefaultStream;
 use session::permission::loop_prediction::{Argument, Iteration, Planned};
 use session::{frame, process};
@@ -123,7 +123,7 @@ fn planned(default: DefaultStream, kernel: &Kernel, launch: &Planned) -> Option<
 pub fn tell(default: DefaultStream, prepared: &Prepared<'_>, shared: u32, stream: u32, iteration: &Iteration) {
     let _ = records(default, prepared, shared, stream, iteration).and_then(|records| {
         let (thread, _) = frame::thread_and_site();
-        process::session().ok().map(|session| session.foresee(thread as u64, iteration.count, &records))
+        process::session().ok().map(|session| session.predict(thread as u64, iteration.count, &records))
     });
 }
 
@@ -141,7 +141,7 @@ fn records(
     shared: u32,
     stream: u32,
     iteration: &Iteration,
-) -> Option<Vec<Foreseen>> {
+) -> Option<Vec<PredictedLaunch>> {
     let Prepared { kernel, signature, grid, block, cluster, arguments } = prepared;
     let mut values = vec![0; signature.image.parameter_bytes as usize];
     arguments.fill(&mut values);
@@ -155,7 +155,7 @@ fn records(
     }
     let predicted = |((kernel, shape), launch): (&(&Kernel, Shape), &Planned)| {
         let next = shape.next(kernel, &launch.arguments)?;
-        Some(Foreseen { site: launch.site as u64, now: shape.record(), next: next.record() })
+        Some(PredictedLaunch { site: launch.site as u64, now: shape.record(), next: next.record() })
     };
     shapes.iter().zip(&iteration.launches).map(predicted).collect()
 }
