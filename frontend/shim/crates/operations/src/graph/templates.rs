@@ -1,8 +1,8 @@
 //! Segments of a graph's records, which are sent once as a template and repeated by its number (`protos/tape.md`,
 //! "Loops").
 //!
-//! Owns the template numbers of graphs: 3072 to 4095; the recorder of loops has those below (`recorder::templates`). The
-//! first launch sends plain records: a graph that is changed before every launch costs no templates, and in mode
+//! Owns the template numbers of graphs: 3072 to 4095; the recorder of loops has those below (`recorder::templates`).
+//! The first launch sends plain records: a graph that is changed before every launch costs no templates, and in mode
 //! `loops` the recorder finds what changes. From the second launch of the same records on, a launch is one REPEAT of 24
 //! bytes.
 

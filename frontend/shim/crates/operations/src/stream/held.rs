@@ -2,10 +2,10 @@
 //!
 //! The host does a session's records in the order of the calls, so a wait that does not hold yet stays in the guest,
 //! and with it whatever comes behind it: later work of its stream, work that waits for an event recorded there, and by
-//! the rules of the legacy stream the work of other streams. All of it is one list in the order of the calls; `advancing`
-//! goes through it and does what nothing before it holds back. Each entry is an executable graph of one node (or the
-//! graph that was launched), so that it is done as launches of graphs are: pinned memory is read and written when the
-//! work is done, host functions run then.
+//! the rules of the legacy stream the work of other streams. All of it is one list in the order of the calls;
+//! `advancing` goes through it and does what nothing before it holds back. Each entry is an executable graph of one
+//! node (or the graph that was launched), so that it is done as launches of graphs are: pinned memory is read and
+//! written when the work is done, host functions run then.
 //!
 //! Words are looked at when something asks: whatever waits for held work (`complete`), asks about it or synchronizes
 //! anything, and a write by `cuStreamWriteValue`. A program that looks at memory alone, without a call, sees no

@@ -2,8 +2,8 @@
 //! and by how much these grow.
 //!
 //! Where all of that is known, the host is told the loop's template before its first record is on the tape
-//! (`launch::predicted` makes the records, crate `recorder` compares them with what the program does). Tried once for each
-//! loop: from its second execution on the recorder knows it.
+//! (`launch::predicted` makes the records, crate `recorder` compares them with what the program does). Tried once for
+//! each loop: from its second execution on the recorder knows it.
 //!
 //! Source: protos/manifest.md, "Layout" (arguments).
 
