@@ -4,7 +4,7 @@ No guest, no wire: `Session.submit` with the bytes that a guest would send, both
 iterations are sent in as many messages as they need. Medians over `ROUNDS` runs; the kernel is empty.
 
 A loop that comes once costs a TEMPLATE, too, and what its first REPEAT has to make: the second table tells it in launches, which is what the recorder's
-prices are in (fold/src/policy.rs) and the host's (backend/loops/plans.py).
+prices are in (recorder/src/policy.rs) and the host's (backend/loops/plans.py).
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def guest_environment(
         report: file name to which the shim writes its counts at exit; %p stands for the process id.
         manifests: folder with manifests, or "off"; None leaves what the environment says.
         timing: one of TIMINGS; None leaves what the environment says.
-        guards: whether copies to the host are guarded; False leaves what the environment says.
+        guards: whether copies to the host are read back lazily; False leaves what the environment says.
         checks: of CHECKS; none leaves what the environment says.
         sanitizer: the program's sanitizer library, which insists on being the first one.
         interop: whether NVIDIA's runtime gets its answers (settings.interop); None leaves what the environment says.

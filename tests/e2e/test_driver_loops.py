@@ -25,7 +25,7 @@ FEW, MANY = 4, 24
 # Round trips that an iteration costs, by mode; in mode none the two only have to be alike.
 SCENARIOS = {
     "launches": {"calls": 0, "loops": 0},
-    "foreseen": {"calls": 0, "loops": 0},
+    "predicted": {"calls": 0, "loops": 0},
     "reads": {"calls": 1, "loops": 0},
     "read_at_once": {"calls": 1, "loops": 1},
     "passed_on": {"calls": 1, "loops": 1},
@@ -86,5 +86,5 @@ def test_the_same_output_and_round_trips(twins: tuple[Twin, Twin], scenario: str
 def test_the_host_is_told_a_loop_at_its_first_launch(twins: tuple[Twin, Twin]) -> None:
     """The later launch's kernel is known by its handle."""
     for twin in twins:
-        loops = twin.run("foreseen", 3000, "loops").report.sections["loops"]
-        assert (loops["foreseen"], loops["templates"]) == (1, 1)
+        loops = twin.run("predicted", 3000, "loops").report.sections["loops"]
+        assert (loops["predicted"], loops["templates"]) == (1, 1)

@@ -1,6 +1,6 @@
-"""Guards: copies whose destinations nobody proves unread wait until somebody touches them, and the program cannot tell.
+"""Lazy readbacks: copies whose destinations are not proven unread wait until they are touched, and the program cannot tell.
 
-Each scenario of programs/guards.cu runs with guards and without (mode calls); the output is the same, and with guards the number of round
+Each scenario of programs/guards.cu runs with lazy readbacks and without (mode calls); the output is the same, and with them the number of round
 trips is exact: what is touched, by whomever and however, is asked for once.
 """
 
@@ -19,7 +19,7 @@ from farlane.frontend.devtools.toolchain import Toolchain
 
 SOURCE = Path(__file__).parent / "programs" / "guards.cu"
 USERFAULTFD = 323
-GUARDED = {"FARLANE_GUARDS": "on", "FARLANE_MANIFESTS": "off"}
+LAZY = {"FARLANE_GUARDS": "on", "FARLANE_MANIFESTS": "off"}
 
 
 def userfaultfd_allowed() -> bool:
@@ -43,9 +43,9 @@ class Case:
     """One scenario.
 
     Args:
-        round_trips: with guards, the handshake included: the first copy of a place waits (nothing is known of it yet), then each time
+        round_trips: with lazy readbacks, the handshake included: the first copy of a place waits (nothing is known of it yet), then each time
             that what is outstanding is asked for.
-        without: the same without guards.
+        without: the same without them.
         counts: some of the report's.
     """
 
@@ -89,7 +89,7 @@ CASES = [
     Case("used_by_calls", 7, 123, {"copies": 119}),
     # A call that tells whether work is done makes it happen.
     Case("queried", 41, 41, {"copies": 39}),
-    # More blocks than there are guards.
+    # More blocks than there are readbacks.
     Case("many_blocks", 17, 81, {"set": 64, "refused_busy": 15}),
 ]
 
@@ -100,49 +100,49 @@ def program(toolchain: Callable[[str], Toolchain]) -> str:
 
 
 def same(guest: Guest, command: list[str], extra: dict[str, str] | None = None) -> tuple[Outcome, Outcome]:
-    """The outcomes without and with guards, which the program cannot tell apart."""
+    """The outcomes without and with lazy readbacks, which the program cannot tell apart."""
     without = guest.run(command, "calls")
-    guarded = guest.run(command, "loops", extra={**GUARDED, **(extra or {})})
-    assert (guarded.status, guarded.stdout) == (without.status, without.stdout), guarded.stderr
+    lazy = guest.run(command, "loops", extra={**LAZY, **(extra or {})})
+    assert (lazy.status, lazy.stdout) == (without.status, without.stdout), lazy.stderr
     assert without.status == 0
-    assert guarded.stderr == ""
-    return without, guarded
+    assert lazy.stderr == ""
+    return without, lazy
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_what_is_touched_is_there(guest: Guest, program: str, case: Case) -> None:
-    without, guarded = same(guest, [program, case.name])
-    counts = guarded.report.sections["guards"]
+    without, lazy = same(guest, [program, case.name])
+    counts = lazy.report.sections["guards"]
     assert {name: counts[name] for name in case.counts} == case.counts
-    assert (guarded.report.round_trips, without.report.round_trips) == (case.round_trips, case.without)
+    assert (lazy.report.round_trips, without.report.round_trips) == (case.round_trips, case.without)
 
 
 def test_threads_that_work_beside_the_copies(guest: Guest, program: str) -> None:
-    """How often they meet a guard is a matter of time; that nothing of theirs is lost is not."""
-    _, guarded = same(guest, [program, "beside"])
-    assert guarded.report.sections["guards"]["set"] >= 1
+    """How often they meet a readback is a matter of time; that nothing of theirs is lost is not."""
+    _, lazy = same(guest, [program, "beside"])
+    assert lazy.report.sections["guards"]["set"] >= 1
 
 
 @pytest.mark.parametrize(("timing", "round_trips"), [("faithful", 41), ("throughput", 3)])
 def test_clocks(guest: Guest, program: str, timing: str, round_trips: int) -> None:
-    _, guarded = same(guest, [program, "clocked"], {"FARLANE_TIMING": timing})
-    assert guarded.report.round_trips == round_trips
+    _, lazy = same(guest, [program, "clocked"], {"FARLANE_TIMING": timing})
+    assert lazy.report.round_trips == round_trips
 
 
-def test_an_error_is_told_by_the_next_call_that_waits(guest: Guest, program: str) -> None:
+def test_an_error_is_reported_by_the_next_call_that_waits(guest: Guest, program: str) -> None:
     """That is the one thing that a program can tell: the copy behind the kernel that faults has returned success. Its memory is as it was."""
     fault = "700"
     without = guest.run([program, "failing"], "calls").stdout.split()
-    guarded = guest.run([program, "failing"], "loops", extra=GUARDED).stdout.split()
+    lazy = guest.run([program, "failing"], "loops", extra=LAZY).stdout.split()
     assert without[:2] == [fault, fault]
-    assert guarded[:2] == ["0", fault]
-    assert without[2:] == guarded[2:]
-    assert guarded[3] == "0x1010101"
+    assert lazy[:2] == ["0", fault]
+    assert without[2:] == lazy[2:]
+    assert lazy[3] == "0x1010101"
 
 
-def test_guards_are_off_by_default_and_in_other_modes(guest: Guest, program: str) -> None:
-    plain = guest.run([program, "unread"], "loops", extra={**GUARDED, "FARLANE_GUARDS": ""})
-    calls = guest.run([program, "unread"], "calls", extra=GUARDED)
+def test_lazy_readbacks_are_off_by_default_and_in_other_modes(guest: Guest, program: str) -> None:
+    plain = guest.run([program, "unread"], "loops", extra={**LAZY, "FARLANE_GUARDS": ""})
+    calls = guest.run([program, "unread"], "calls", extra=LAZY)
     for outcome in (plain, calls):
         assert outcome.report.round_trips == 41
         assert "guards" not in outcome.report.sections

@@ -129,7 +129,7 @@ def counts(outcome: Outcome) -> dict[str, int]:
 
 
 READ = {"cudaMemcpy": Permission.DEFER_READ}
-READ_AT_CALL = {"cudaMemcpy": Permission.DEFER_READ | Permission.SETTLE_AT_CALL}
+READ_AT_CALL = {"cudaMemcpy": Permission.DEFER_READ | Permission.COMPLETE_AT_CALL}
 SYNC = {"cudaDeviceSynchronize": Permission.LOCAL_SYNC, "cudaStreamSynchronize": Permission.LOCAL_SYNC}
 
 
@@ -157,7 +157,12 @@ def test_copies_of_a_loop_arrive_in_one_round_trip(case: Callable[..., Case], co
     reads.same(outcome)
     assert reads.plain.report.round_trips == START + count
     assert outcome.report.round_trips == START + 1
-    expected = {"deferred_reads": count - 1, "settled": int(count > 1), "predicted": 2 * (count - 1), "mispredicted": 0}
+    expected = {
+        "deferred_reads": count - 1,
+        "completed": int(count > 1),
+        "predicted": 2 * (count - 1),
+        "mispredicted": 0,
+    }
     assert {name: counts(outcome)[name] for name in expected} == expected
     assert {name: counts(outcome)[name] for name in ("objects", "loops", "sites")} == {
         "objects": 1,
@@ -212,12 +217,12 @@ def test_in_the_other_modes_a_manifest_is_not_looked_at(case: Callable[..., Case
         ("reads_then_synchronize", 1),
     ],
 )
-def test_copies_are_settled_at_a_call_from_elsewhere(case: Callable[..., Case], scenario: str, extra: int) -> None:
+def test_copies_are_completed_at_a_call_from_elsewhere(case: Callable[..., Case], scenario: str, extra: int) -> None:
     reads = case(scenario)
     outcome = reads.use(manifest_for(reads.calls, READ_AT_CALL))
     reads.same(outcome)
     assert outcome.report.round_trips == START + extra
-    assert (counts(outcome)["deferred_reads"], counts(outcome)["settled"]) == (MANY, 1)
+    assert (counts(outcome)["deferred_reads"], counts(outcome)["completed"]) == (MANY, 1)
 
 
 def test_a_launch_waits_for_a_copy_to_what_the_kernel_is_passed(case: Callable[..., Case]) -> None:
@@ -290,7 +295,7 @@ def test_a_deferred_failure_surfaces(case: Callable[..., Case]) -> None:
     assert outcome.stdout == "failed\n"
 
 
-def test_inner_loops_settle_at_their_own_ends(case: Callable[..., Case]) -> None:
+def test_inner_loops_complete_at_their_own_ends(case: Callable[..., Case]) -> None:
     loop = case("nested", 25)
     plain = manifest_for(loop.calls, READ, more=more(loop.program), remaining=remaining(loop.program))
     outer = Loop(0x1000, 0x1000, "scenario")
@@ -299,11 +304,11 @@ def test_inner_loops_settle_at_their_own_ends(case: Callable[..., Case]) -> None
     outcome = loop.use(manifest)
     loop.same(outcome)
     assert (loop.plain.report.round_trips, outcome.report.round_trips) == (START + 100, START + 25)
-    assert counts(outcome)["settled"] == 25
+    assert counts(outcome)["completed"] == 25
 
 
 def test_a_copy_in_an_outer_loop_waits_over_the_inner_one(case: Callable[..., Case]) -> None:
-    """Calls from inside a loop settle nothing; here the launch stands in an inner loop of its own."""
+    """Calls from inside a loop complete nothing; here the launch stands in an inner loop of its own."""
     loop = case("reads_then_free", 50)
     plain = manifest_for(loop.calls, READ_AT_CALL)
     inner = replace(plain.loops[0], parent=0)
@@ -318,12 +323,12 @@ def test_a_copy_in_an_outer_loop_waits_over_the_inner_one(case: Callable[..., Ca
     assert outcome.report.round_trips == START + 50
 
 
-def test_each_thread_settles_for_itself(case: Callable[..., Case]) -> None:
+def test_each_thread_completes_for_itself(case: Callable[..., Case]) -> None:
     loop = case("threads", 100)
     outcome = loop.use(manifest_for(loop.calls, READ_AT_CALL))
     loop.same(outcome)
     assert outcome.report.round_trips == START + 2
-    assert (counts(outcome)["deferred_reads"], counts(outcome)["settled"]) == (200, 2)
+    assert (counts(outcome)["deferred_reads"], counts(outcome)["completed"]) == (200, 2)
 
 
 def test_wrong_predictions_are_counted_and_change_nothing(case: Callable[..., Case]) -> None:

@@ -1,5 +1,5 @@
 // Copies to the host in a loop whose destinations nobody proves unread, one scenario a run: who touches them first, and how. The program's output
-// is the same whether they are guarded or not; the counts are test_guards.py's.
+// is the same whether they wait or not; the counts are test_guards.py's.
 #include <csetjmp>
 #include <csignal>
 #include <cstdio>

@@ -87,7 +87,7 @@ static void launches(int n, Pointer device) {
 }
 
 // What an iteration's later launch is passed is known at its first.
-static void foreseen(int n, Pointer device) {
+static void predicted(int n, Pointer device) {
     for (int i = 0; i < n; ++i) {
         LAUNCH(device, 3, i);
         LAUNCH(device, 5, 2 * i + 1);
@@ -175,7 +175,7 @@ int main(int argc, char **argv) {
     struct {
         const char *name;
         void (*run)(int, Pointer);
-    } scenarios[] = {{"launches", launches}, {"foreseen", foreseen}, {"reads", reads},   {"read_at_once", read_at_once}, {"passed_on", passed_on},
+    } scenarios[] = {{"launches", launches}, {"predicted", predicted}, {"reads", reads},   {"read_at_once", read_at_once}, {"passed_on", passed_on},
                      {"checks", checks},     {"nested", nested}, {"in_a_helper", in_a_helper}};
     if (argc != 3) return 2;
     start();

@@ -44,7 +44,7 @@ class Permission:
     site: int
     local_sync: bool = True
     defer_read: bool = False
-    settle_at_call: bool = False
+    complete_at_call: bool = False
     more_text: str = "rbx < <b>12</b>"
     proof: str = "the code is <i>unused</i>"
     refused: str = ""

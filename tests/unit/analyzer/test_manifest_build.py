@@ -220,7 +220,7 @@ def test_reads_stay_with_the_loop_they_were_proven_in(program: Path) -> None:
         assert not any(site.permissions for site in manifest_of(program, other).sites), change
 
 
-def test_shared_sites_are_left_out_of_loops_that_settle_at_calls(program: Path) -> None:
+def test_shared_sites_are_left_out_of_loops_that_complete_at_calls(program: Path) -> None:
     """A function that is called from elsewhere too must not look as if the loop still ran."""
     bare = manifest_of(program)
     report = analysis.analyze(program)
@@ -229,13 +229,13 @@ def test_shared_sites_are_left_out_of_loops_that_settle_at_calls(program: Path) 
     ]
     (call,) = [call for call in loop.calls if call.name == "cudaMemset"]
     assert len(sites(bare, "through")) == 2
-    own = proven_for(bare, program, "cudaMemset", "counted", settle_at_call=True)
+    own = proven_for(bare, program, "cudaMemset", "counted", complete_at_call=True)
     kept = manifest_of(program, own)
     assert len(kept.sites) == len(bare.sites)
     assert call.chain
-    wrong = Proven(call.site, own.return_address, loop.entry, loop.header, settle_at_call=True, proof="because")
+    wrong = Proven(call.site, own.return_address, loop.entry, loop.header, complete_at_call=True, proof="because")
     assert not any(site.permissions for site in manifest_of(program, wrong).sites), (
-        "sites of called functions settle nothing"
+        "sites of called functions complete nothing"
     )
 
 

@@ -98,14 +98,14 @@ def test_deferred(given: Given, name: str) -> None:
     assert bool(permitted) != ((given.level, name) in UNPROVEN), [each.refused for each in given.found[name]]
     for each in permitted:
         assert each.proof
-        assert each.more or each.settle_at_call
+        assert each.more or each.complete_at_call
         assert each.header
 
 
 @pytest.mark.native
 def test_kept(given: Given, name: str) -> None:
     found = given.found.get(name, [])  # nothing where the function's graph is not known
-    assert [each.proof for each in found if each.defer_read or each.settle_at_call] == []
+    assert [each.proof for each in found if each.defer_read or each.complete_at_call] == []
     assert all(each.refused for each in found if not each.any)
 
 

@@ -9,7 +9,7 @@ from farlane.analyzer.permissions.model import Permission
 from farlane.analyzer.report.text import lines, to_json
 
 GIVEN = Permission(
-    0x10, 0x15, 0x1, 0x8, defer_read=True, settle_at_call=True, more=b"\x01\x02", more_text="1", proof="because"
+    0x10, 0x15, 0x1, 0x8, defer_read=True, complete_at_call=True, more=b"\x01\x02", more_text="1", proof="because"
 )
 SYNCHRONIZES = Permission(0x20, 0x25, 0x1, 0x8, local_sync=True, proof="code: not used")
 REFUSED = Permission(0x30, 0x35, 0x1, 0x8, refused="it is read")
@@ -34,7 +34,7 @@ def report() -> ProgramReport:
 
 def test_the_table_says_what_is_permitted_and_what_stood_in_the_way() -> None:
     text = list(lines(report()))
-    assert "        permitted: DEFER_READ, SETTLE_AT_CALL; because" in text
+    assert "        permitted: DEFER_READ, COMPLETE_AT_CALL; because" in text
     assert "        permitted: LOCAL_SYNC; code: not used" in text
     assert "        not permitted: it is read" in text
     assert not any("in no loop" in line for line in text), "another loop's copy is not this one's"
@@ -44,7 +44,7 @@ def test_the_table_says_what_is_permitted_and_what_stood_in_the_way() -> None:
 def test_the_json_holds_every_permission() -> None:
     (loop,) = json.loads(to_json(report()))["loops"]
     given, synchronizes, refused, elsewhere, launch = (call["permission"] for call in loop["calls"])
-    assert (given["defer_read"], given["settle_at_call"], given["local_sync"]) == (True, True, False)
+    assert (given["defer_read"], given["complete_at_call"], given["local_sync"]) == (True, True, False)
     assert (given["more"], given["return_address"], given["proof"]) == ("0102", 0x15, "because")
     assert (synchronizes["local_sync"], synchronizes["defer_read"]) == (True, False)
     assert (refused["refused"], refused["defer_read"]) == ("it is read", False)

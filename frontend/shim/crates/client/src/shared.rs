@@ -1,22 +1,23 @@
 //! What the program's threads and the background thread share, and how a session's life goes.
 //!
-//! running -> finishing -> finished (`Session::finish`), or -> dead (the connection was lost), or -> abandoned (the child of a
-//! fork). Every entry looks at the phase before it takes a lock.
-//! Locking order: outbox, ledger, waiter; the counters, the errors and the status are atomics and need none.
+//! running -> finishing -> finished (`Session::finish`), or -> dead (the connection was lost), or -> abandoned (the
+//! child of a fork). Every entry looks at the phase before it takes a lock. Locking order: outbox, ledger, waiter; the
+//! counters, the errors and the status are atomics and need none.
 
-use crate::age::AgeTimer;
-use crate::append::{refuse, Append};
-use crate::contexts::Contexts;
-use crate::counters::Counters;
-use crate::ledger::{Awaited, Ledger, Patience, Run};
-use crate::outbox::{Outbox, Sent};
-use crate::output::Held;
-use crate::reading::Reading;
+use crate::connection::age::AgeTimer;
+use crate::incoming::awaited::{Awaited, Run};
+use crate::incoming::contexts::Contexts;
+use crate::incoming::ledger::{Ledger, Patience};
+use crate::incoming::output::Held;
+use crate::incoming::reading::Reading;
+use crate::incoming::waiter::{Answer, Destination, Waiter};
+use crate::outgoing::append::{refuse, Append};
+use crate::outgoing::outbox::{Outbox, Sent};
+use crate::report::counters::Counters;
 use crate::report::Section;
-use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
-use fold::{Foreseen, Origin, Reason};
 use parking_lot::{Mutex, MutexGuard};
+use recorder::{Origin, PredictedLaunch, Reason};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -157,8 +158,8 @@ impl Shared {
         append.finish()
     }
 
-    /// Appends records, of which the last reads into the destination; nothing is sent unless the tape is full. `None`: no memory is
-    /// of that shape.
+    /// Appends records, of which the last reads into the destination; nothing is sent unless the tape is full. `None`:
+    /// no memory is of that shape.
     pub(crate) fn record_read(
         &self,
         destination: Destination,
@@ -181,8 +182,8 @@ impl Shared {
         Some(record())
     }
 
-    /// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing. False when it
-    /// wrote nothing.
+    /// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing.
+    /// False when it wrote nothing.
     #[inline]
     fn write(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
         let mark = outbox.writer.len();
@@ -205,15 +206,15 @@ impl Shared {
         self.origin.get().copied().unwrap_or(anywhere)
     }
 
-    /// A loop begins with the thread's next record, as a manifest foresees it.
-    pub(crate) fn foresee(&self, thread: u64, iterations: u64, records: &[Foreseen]) {
+    /// A loop begins with the thread's next record, as a manifest predicts it.
+    pub(crate) fn predict(&self, thread: u64, iterations: u64, records: &[PredictedLaunch]) {
         if let Ok(mut outbox) = self.lock_running() {
-            outbox.foresee(&self.timer, thread, iterations, records);
+            outbox.predict(&self.timer, thread, iterations, records);
         }
     }
 
-    /// Sends what a loop has held: at once, or in a moment where the program may be about to wait, which sends it too. A tape on which no loop has been held
-    /// back ages as any other.
+    /// Sends what a loop has held: at once, or in a moment where the program may be about to wait, which sends it too.
+    /// A tape on which no loop has been held back ages as any other.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
         if outbox.loops.is_some() && !outbox.holds_loops() && outbox.reads.is_empty() {
@@ -283,7 +284,8 @@ impl Shared {
         Some(self.ask(Waiter::for_rows(destination)?, write))
     }
 
-    /// Appends records, of which the last ones answer into slots that follow each other from the given one on, and sends everything.
+    /// Appends records, of which the last ones answer into slots that follow each other from the given one on, and
+    /// sends everything.
     pub(crate) fn post(
         &self,
         slots: usize,
@@ -314,7 +316,8 @@ impl Shared {
             return self.status.step(Phase::Dead, Phase::Finished);
         }
         let deadline = Instant::now() + FINISH_STALL;
-        // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler exits.
+        // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler
+        // exits.
         let sent = self.outbox.try_lock_until(deadline).is_some_and(|mut outbox| {
             outbox.close_loops(Reason::Exit);
             outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
@@ -346,8 +349,9 @@ impl Shared {
             return;
         }
         self.status.force(Phase::Abandoned);
-        // SAFETY: plain system calls on descriptors that this process inherited; the thread that uses them exists in the
-        // parent only, and nothing here uses them after this. Closing the child's copies does not end the connection.
+        // SAFETY: plain system calls on descriptors that this process inherited; the thread that uses them exists in
+        // the parent only, and nothing here uses them after this. Closing the child's copies does not end the
+        // connection.
         unsafe {
             libc::close(self.socket);
             libc::close(self.timer.as_raw_fd());
@@ -357,7 +361,7 @@ impl Shared {
         }
     }
 
-    /// What folding has counted, for the report.
+    /// What the loop recorder has counted, for the report.
     pub(crate) fn loops(&self) -> Option<Section> {
         let outbox = self.outbox.try_lock()?;
         outbox.loops.as_ref().map(|loops| loops.section())
