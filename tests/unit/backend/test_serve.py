@@ -81,6 +81,7 @@ def test_a_signal_that_another_thread_gets(tmp_path: Path) -> None:
     """As one does that comes when the main thread is just about to sleep: nothing interrupts its sleep."""
     more = """
 import os, signal, time
+serve.END_SECONDS = serve.REPORT_SECONDS = 20
 serve.Edge.stop = lambda self, grace: None
 def end():
     while not os.path.exists(sys.argv[-1].removeprefix("unix://")):
