@@ -28,7 +28,7 @@ from farlane.backend.device.base import Context, CudaError
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.loops.template import Record, Template
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 log = logging.getLogger("farlane.replay")
 

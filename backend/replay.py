@@ -39,7 +39,7 @@ from farlane.backend.loops.plan import Path, Plan
 from farlane.backend.loops.plans import WORTH_ASKING, Plans
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import MAX_LEVELS, Record, Template
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 log = logging.getLogger("farlane.replay")
 

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from farlane.backend.commands.sizes import parse_bytes
 from farlane.backend.memory.planner.aside import Aside, set_aside
 from farlane.backend.memory.planner.cost import Plan
 from farlane.backend.memory.planner.drawing import page
@@ -23,7 +24,6 @@ from farlane.backend.memory.planner.rivals.lru import least_recently_used
 from farlane.backend.memory.planner.rivals.replay import Eviction, replay
 from farlane.backend.memory.planner.segments import choose
 from farlane.backend.memory.planner.trace import Trace, TraceError
-from farlane.backend.sizes import parse_bytes
 
 MOST_FILE_BYTES = 256 << 20
 

@@ -14,16 +14,16 @@ import signal
 import sys
 import threading
 
-from farlane.backend import log as logs
+from farlane.backend.commands.sizes import parse_bytes
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
-from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
-from farlane.backend.manifests import ManifestStore, analyzer_revision, default_folder
+from farlane.backend.host.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
+from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
 from farlane.backend.server.parent import end_with_parent
 from farlane.backend.server.signals import Signals
-from farlane.backend.sizes import parse_bytes
+from farlane.backend.system import log as logs
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from farlane.backend import files
+from farlane.backend.system import files
 
 _numbers = itertools.count()
 

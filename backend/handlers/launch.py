@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.errors import INVALID_CONFIGURATION, INVALID_VALUE
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 COOPERATIVE = 1  # record flag
 _CLUSTER, _CLUSTER_GIVEN = 1, 0x1000  # the record flags' number, and what is set in it when there is one

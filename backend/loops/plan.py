@@ -25,9 +25,9 @@ from farlane.backend.handlers import launch as launching
 from farlane.backend.loops import columns
 from farlane.backend.loops.columns import AFFINE, SAME
 from farlane.backend.loops.template import Record, Template, check_repetitions
-from farlane.backend.payloads import expand
+from farlane.backend.objects.payloads import expand
+from farlane.backend.objects.resources import RELATIVE, Resources
 from farlane.backend.repeating import Pace
-from farlane.backend.resources import RELATIVE, Resources
 
 MAX_STEPS = 256
 MAX_ROWS = 1024

@@ -16,12 +16,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from farlane.backend.host import Host
+from farlane.backend.host.host import Host
+from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.server.calls import Call, Status
 from farlane.backend.server.endpoint import Endpoint, EndpointError, TcpEndpoint
 from farlane.backend.server.punctual import be_punctual
 from farlane.backend.server.service import serve
-from farlane.backend.session import MESSAGE_BYTES
 from grpc._cython import cygrpc
 
 log = logging.getLogger("farlane.server")

@@ -12,7 +12,16 @@ from __future__ import annotations
 import logging
 
 from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
-from farlane.backend.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Admission, Greeting, Host, Reason, Refused, version
+from farlane.backend.host.host import (
+    TAPE_VERSION_MAX,
+    TAPE_VERSION_MIN,
+    Admission,
+    Greeting,
+    Host,
+    Reason,
+    Refused,
+    version,
+)
 from farlane.backend.server import messages
 from farlane.backend.server.calls import Call, Status
 from farlane.v1 import admin_pb2

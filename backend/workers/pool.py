@@ -24,7 +24,7 @@ from typing import Any
 
 from farlane.backend.device.base import Description
 from farlane.backend.device.registry import DeviceUnavailable
-from farlane.backend.host import Reason, Refused
+from farlane.backend.host.host import Reason, Refused
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 from farlane.backend.workers.wire import Gone, Kind, Wire
 

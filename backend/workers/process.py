@@ -19,14 +19,14 @@ import sys
 import threading
 from typing import Any
 
-from farlane.backend import log as logs
 from farlane.backend.device import registry
 from farlane.backend.device.base import Context, Description, Device
 from farlane.backend.errors import DeadTransport, ProtocolError
-from farlane.backend.host import Refused, open_session
-from farlane.backend.images import ImageStore, SessionImages, digest_of
+from farlane.backend.host.host import Refused, open_session
+from farlane.backend.host.session import Session
+from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
 from farlane.backend.server.messages import write_reply
-from farlane.backend.session import Session
+from farlane.backend.system import log as logs
 from farlane.backend.workers.output import StandardError, StandardOutput
 from farlane.backend.workers.wire import Gone, Kind, Wire, tape
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device.base import CudaError, Description, Window
 from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
-from farlane.backend.host import Reason, Refused
-from farlane.backend.images import SessionImages
-from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.host.host import Reason, Refused
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers.pool import Worker, WorkerPool
 from farlane.backend.workers.wire import Gone, Kind
 

@@ -20,8 +20,8 @@ import pytest
 from driver_face import DriverContext, Processes
 from farlane.backend.device import registry
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Device, LaunchShape, Rows, Window
-from farlane.backend.host import Host
-from farlane.backend.images import digest_of
+from farlane.backend.host.host import Host
+from farlane.backend.objects.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from farlane.v1 import session_pb2 as pb

@@ -13,9 +13,9 @@ import pytest
 from farlane.backend import ahead
 from farlane.backend.device import registry
 from farlane.backend.errors import ProtocolError
-from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
-from farlane.backend.images import digest_of
-from farlane.backend.session import Session
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.session import Session
+from farlane.backend.objects.images import digest_of
 from tape_client import generated_operations as operations
 from tape_client.results import parse_results
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from farlane.backend.commands import devices
-from farlane.backend.sizes import parse_bytes
+from farlane.backend.commands.sizes import parse_bytes
 from farlane.v1 import admin_pb2
 from waiting import eventually
 

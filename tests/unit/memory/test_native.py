@@ -12,12 +12,12 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from farlane.backend import flat
 from farlane.backend.memory import native, optimising
 from farlane.backend.memory.optimising import TABLE, Known
 from farlane.backend.memory.paging import PageTable
 from farlane.backend.memory.tlb import Spec, Stream, counts, layout
 from farlane.backend.memory.tlb.fast import FastTlb
+from farlane.backend.system import flat
 
 USE = """
 import sys

@@ -14,7 +14,7 @@ from farlane.backend.device.sim.memory import memory as sim_memory
 from farlane.backend.device.sim.memory.memory import Budget, Memory, Physical
 from farlane.backend.device.sim.memory.window import GRANULE, READABLE, WRITABLE, Window
 from farlane.backend.device.sim.options import Oversubscription, Settings
-from farlane.backend.mappings import MappingError
+from farlane.backend.system.mappings import MappingError
 
 from .conftest import Program, pack
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.window import PAGE, Window
 from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS, GENERIC_WINDOWS_END, Aliases
-from farlane.backend.mappings import MappingError
+from farlane.backend.system.mappings import MappingError
 
 INVALID_VALUE = 1
 NOT_SUPPORTED = 801

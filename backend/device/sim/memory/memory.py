@@ -31,8 +31,8 @@ from farlane.backend.device.sim.memory.physical import PhysicalFile
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window
 from farlane.backend.jit.runtime.services import PageAnswer, Where
-from farlane.backend.mappings import MappingError
 from farlane.backend.memory.paging import OutOfFrames
+from farlane.backend.system.mappings import MappingError
 
 OUT_OF_MEMORY = 2
 

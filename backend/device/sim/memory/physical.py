@@ -17,7 +17,7 @@ from typing import NamedTuple
 from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import NO_ACCESS, READ, READ_WRITE, CudaError
 from farlane.backend.device.sim.memory.window import READABLE, WRITABLE, Window
-from farlane.backend.mappings import FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, MappingError, checked, libc
+from farlane.backend.system.mappings import FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, MappingError, checked, libc
 
 INVALID_VALUE = 1
 OUT_OF_MEMORY = 2

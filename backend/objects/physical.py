@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farlane.backend.errors import ProtocolError
-from farlane.backend.handles import LIVE_LIMIT, HandleTable
+from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable
 
 
 @dataclass

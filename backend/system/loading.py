@@ -18,7 +18,7 @@ import threading
 from typing import Any
 
 import llvmlite.binding as llvm
-from farlane.backend import flat, mappings
+from farlane.backend.system import flat, mappings
 
 _lock = threading.Lock()
 _numbers = itertools.count()

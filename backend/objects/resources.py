@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, LaunchShape, Rows
 from farlane.backend.errors import INVALID_PITCH_VALUE, INVALID_VALUE, ProtocolError
-from farlane.backend.handles import LIVE_LIMIT, HandleTable, Poison
-from farlane.backend.images import SessionImages
 from farlane.backend.loops.store import TemplateStore
-from farlane.backend.payloads import PayloadStore
-from farlane.backend.physical import PhysicalMemory
+from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable, Poison
+from farlane.backend.objects.images import SessionImages
+from farlane.backend.objects.payloads import PayloadStore
+from farlane.backend.objects.physical import PhysicalMemory
 
 if TYPE_CHECKING:
     from farlane.backend.loops.plans import Plans

@@ -5,7 +5,7 @@ compiled: `flattened` reads an ELF object for x86-64 and resolves what it says o
 that get the address of a function of this process. Objects of other machines, or with anything in them that is not listed here (variables, thread-local
 storage), are left to LLVM: None.
 
-Owns the format and its reading, which is bounded: a bad image is a ValueError. backend/loading.py puts images into memory.
+Owns the format and its reading, which is bounded: a bad image is a ValueError. backend/system/loading.py puts images into memory.
 Source: System V ABI, "Object Files"; its AMD64 supplement, "Relocation".
 """
 

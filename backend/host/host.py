@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
-from farlane.backend.images import DIGEST_BYTES, ImageStore, SessionImages
-from farlane.backend.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, SessionManifests
-from farlane.backend.resources import Resources
-from farlane.backend.session import Session
+from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, SessionManifests
+from farlane.backend.host.session import Session
+from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
+from farlane.backend.objects.resources import Resources
 
 log = logging.getLogger("farlane.session")
 

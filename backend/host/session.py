@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import Window
 from farlane.backend.errors import ProtocolError
-from farlane.backend.images import SessionImages
+from farlane.backend.objects.images import SessionImages
+from farlane.backend.objects.resources import Resources
 from farlane.backend.replay import CHUNK_BYTES, Piece, Replay
-from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.session")
 
