@@ -19,6 +19,7 @@ import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import NO_ACCESS, Context, CudaError, Description, Device, LaunchShape, Rows, Window
 from farlane.backend.device.null_repeats import Numbers, first_stop, in_bulk
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 from farlane.backend.device.specification import Specification, attributes
 
@@ -281,7 +282,8 @@ class NullDevice(Device):
 
     name = "null"
 
-    def __init__(self) -> None:
+    def __init__(self, options: DeviceOptions | None = None) -> None:
+        """No option changes what it does."""
         self._slots = itertools.count()
 
     def describe(self) -> Description:

@@ -21,6 +21,7 @@ from typing import Any
 
 from farlane.backend.device import registry
 from farlane.backend.device.base import Context, Description, Device
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.host import Refused, open_session
 from farlane.backend.host.session import Session
@@ -160,16 +161,17 @@ def _end_with_host(lifeline: int) -> None:
     threading.Thread(target=watch, name="farlane-lifeline", daemon=True).start()
 
 
-def _open_device(name: str, options: dict[str, Any], complaints: StandardError | None) -> Device:
-    if complaints is not None:  # the driver prints what kernels print
-        options |= {"output": StandardOutput().take, "complaints": complaints.take}
-    return registry.open_device(name, **options)
+def _open_device(name: str, options: DeviceOptions, complaints: StandardError | None) -> Device:
+    if complaints is None:
+        return registry.open_device(name, options)
+    output = StandardOutput()  # the driver prints what kernels print
+    return registry.open_device(name, options, output=output.take, complaints=complaints.take)
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="farlane worker")
     parser.add_argument("--device", required=True)
-    parser.add_argument("--options", default="{}", help="JSON: what the device's constructor takes")
+    parser.add_argument("--options", default="{}", help="JSON: the device's options")
     parser.add_argument("--wire", type=int, required=True, help="file descriptor of a socket to the host")
     parser.add_argument(
         "--lifeline", type=int, required=True, help="file descriptor of a pipe that the host holds open"
@@ -183,7 +185,7 @@ def main(argv: list[str] | None = None) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     wire = Wire(socket.socket(fileno=arguments.wire))
     try:
-        device = _open_device(arguments.device, json.loads(arguments.options), complaints)
+        device = _open_device(arguments.device, DeviceOptions.from_json(arguments.options), complaints)
     except registry.DeviceUnavailable as error:
         wire.send(Kind.UNAVAILABLE, str(error).encode())
         return 1

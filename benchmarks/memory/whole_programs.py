@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from farlane.backend.device.sim.options import VARIABLE, Settings
+from farlane.backend.device.options import MODEL
+from farlane.backend.device.sim.options import Settings
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
 from farlane.backend.memory.cores.touches import rows
@@ -65,7 +66,7 @@ def measure(name: str, presets: Sequence[str], runs: int, folder: Path) -> dict[
         report = folder / f"{name}-{preset}.json"
         settings = folder / f"{name}-{preset}-settings.json"
         settings.write_text(json.dumps(asdict(Settings(preset, str(report)))))
-        environments[preset] = {**base, VARIABLE: str(settings)}
+        environments[preset] = {**base, MODEL: str(settings)}
     command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--no-manifest", "--", compiled(name)]
     found: dict[str, list[tuple[float, float]]] = {mode: [] for mode in environments}
     for mode, environment in environments.items():

@@ -32,6 +32,7 @@ from farlane.backend.device.gpu.streams import Event, Stream, Streams
 from farlane.backend.device.gpu.textures import Textures
 from farlane.backend.device.gpu.window import Mapped, Slab
 from farlane.backend.device.objects import ObjectDescription
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 
 T = TypeVar("T")
@@ -57,9 +58,9 @@ class GpuContext(Context):
         gpu: int,
         quota: int,
         attributes: dict[int, int],
+        options: DeviceOptions,
         *,
         maps: bool,
-        choice: Choice,
         alone: Callable[[], bool],
         on_close: Callable[[GpuContext], None],
         output: Callable[[], tuple[bytes, bytes]],
@@ -67,7 +68,7 @@ class GpuContext(Context):
         self._driver = driver
         self._gpu = gpu
         self._attributes = attributes
-        self._choice = choice
+        self._options = options
         self._maps = maps
         self._alone = alone
         self._on_close = on_close
@@ -98,7 +99,7 @@ class GpuContext(Context):
         self._streams = Streams(driver)
         self._launcher = Launcher(driver, self._attributes)
         self.repeater = Repeater(
-            driver, self._memory, self._streams, self._launcher, self._cuda, self._choice, self._counts
+            driver, self._memory, self._streams, self._launcher, self._cuda, Choice(self._options.graphs), self._counts
         )
         self._modules: set[GpuModule] = set()
 
@@ -113,7 +114,7 @@ class GpuContext(Context):
         if self._closed:
             return
         self._closed = True
-        reports.write(self.report())
+        reports.write(self.report(), self._options.reports)
         self._quietly(self._enter)
         self._end_all()
         if self._lost and self._alone():

@@ -6,7 +6,6 @@ Owns the description, which costs no CUDA context, and the choice between mapped
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 
@@ -15,7 +14,7 @@ from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.gpu.context import GpuContext
 from farlane.backend.device.gpu.errors import to_cuda
 from farlane.backend.device.gpu.interface import NOT_SUPPORTED, DeviceAttribute, Driver, DriverError, Missing
-from farlane.backend.device.gpu.repeats import choice_of
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 UNAVAILABLE = 46
 #: Features that Farlane does not forward: a program that asks first takes its other path.
@@ -59,8 +58,9 @@ class CupyDevice(Device):
 
     def __init__(
         self,
-        gpu: int = 0,
+        options: DeviceOptions = DEFAULT,
         *,
+        gpu: int = 0,
         driver: Driver | None = None,
         output: Callable[[], bytes] = _no_output,
         complaints: Callable[[], bytes] = _no_output,
@@ -76,7 +76,7 @@ class CupyDevice(Device):
         Raises:
             Missing: there is no driver, no CuPy, or no such GPU.
         """
-        self._choice = choice_of(os.environ.get("FARLANE_GPU_GRAPHS"))
+        self._options = options
         self._driver = driver if driver is not None else _real()
         count = self._driver.count()
         if not 0 <= gpu < count:
@@ -152,7 +152,7 @@ class CupyDevice(Device):
     def _open(self, quota: int) -> GpuContext:
         def opened() -> GpuContext:
             return GpuContext(
-                self._driver, self._gpu, quota, self._attributes, maps=self.maps, choice=self._choice,
+                self._driver, self._gpu, quota, self._attributes, self._options, maps=self.maps,
                 alone=lambda: len(self._contexts) <= 1, on_close=self._forget, output=self._output,
             )  # fmt: skip
 

@@ -4,7 +4,7 @@ Owns the choice and the way of each iteration's operands to the driver. A body o
 many iterations as make a graph worth its launch, instantiated once, its nodes' parameters changed where an iteration's differ from the last. Everything
 else is issued step by step, without the replay's work for each record.
 
-The choice (`FARLANE_GPU_GRAPHS`): `on`, `off`, or `auto`, which measures both ways once for each body, on iterations that have to be done anyhow,
+The choice (DeviceOptions.graphs): `on`, `off`, or `auto`, which measures both ways once for each body, on iterations that have to be done anyhow,
 and keeps the faster. Both issue the same operations in the same order in the same stream, so the results are the same bits.
 
 What is declined, and so done record by record: bodies in several streams or with waits for events, for here a wait is not "nothing"; a launch that would
@@ -53,14 +53,6 @@ class Choice(Enum):
     AUTO = "auto"
     ON = "on"
     OFF = "off"
-
-
-def choice_of(environment: str | None) -> Choice:
-    """What FARLANE_GPU_GRAPHS says. Raises ValueError."""
-    try:
-        return Choice((environment or "auto").lower())
-    except ValueError:
-        raise ValueError(f"FARLANE_GPU_GRAPHS={environment}: it is auto, on or off") from None
 
 
 class _Declined(Exception):

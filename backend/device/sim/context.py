@@ -18,6 +18,7 @@ from farlane.backend.device import reports
 from farlane.backend.device.allocations import MAPPED, Allocation
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.limits import Limits
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.launching.launches import Launcher
 from farlane.backend.device.sim.launching.pool import Pool
@@ -63,6 +64,7 @@ class SimContext(Context):
         watched: tuple[Settings, int] | None = None,
         oversubscription: Oversubscription | None = None,
         number: int = 1,
+        options: DeviceOptions = DEFAULT,
     ) -> None:
         self.quota = quota
         self.device_nanoseconds = 0
@@ -70,6 +72,7 @@ class SimContext(Context):
         self._limits = limits
         self._pool = pool
         self._on_close = on_close
+        self._options = options
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
@@ -84,7 +87,9 @@ class SimContext(Context):
 
     def _begin(self) -> None:
         self._timeline = Timeline()
-        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime, self._observers)
+        self._launcher = Launcher(
+            self._memory, self._pool, self._limits, self._runtime, self._observers, self._options.tiers
+        )
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
@@ -97,7 +102,7 @@ class SimContext(Context):
             self._end_modules()
             if self._working.acquire(timeout=_CLOSE_SECONDS):
                 self._observers.close(self._memory.report())
-                reports.write(self.report())
+                reports.write(self.report(), self._options.reports)
                 self._memory.close()
                 self._working.release()
             else:

@@ -1,24 +1,22 @@
-"""What sessions of the simulated device are asked to do beside running: `farlane serve` and `farlane sim` write it, the device reads it.
+"""What sessions of the simulated device do beside running: model the memory system, get by with less device memory.
 
-Owns these two sets of options and their checks; not what is done about them (watching.py, managed.py), which is imported where
-somebody asks for it: a host that starts for one short program need not load it.
+Owns these two parts of the options (device/options.py) and their checks. What is done about them (watching.py,
+managed.py) is imported where it is asked for: a host that starts for one short program need not load it.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.memory.paging.spec import PAGE_2M
 
 if TYPE_CHECKING:
     from farlane.backend.memory.config import Config
-
-VARIABLE = "FARLANE_SIM_MODEL"
 
 
 @dataclass(frozen=True)
@@ -39,19 +37,13 @@ class Settings:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
             return Settings(**values)
         except (OSError, ValueError, TypeError) as error:
-            raise ValueError(f"{VARIABLE}={path}: {error}") from None
+            raise ValueError(f"the model's settings, {path}: {error}") from None
 
     def configuration(self) -> Config:
         """Raises ConfigError."""
         from farlane.backend.memory import config
 
         return config.preset(self.memory) if self.memory in config.presets() else config.load(self.memory)
-
-
-def settings() -> Settings | None:
-    """What the environment asks for."""
-    path = os.environ.get(VARIABLE)
-    return Settings.load(path) if path else None
 
 
 @dataclass(frozen=True)
@@ -75,16 +67,11 @@ class Oversubscription:
             raise ValueError(f"a device memory of {self.memory} bytes is no multiple of 2 MiB")
 
     @classmethod
-    def from_environment(cls) -> Oversubscription | None:
-        """As `farlane serve` was told. Raises ValueError."""
-        memory, policy, trace = (
-            os.environ.get(f"FARLANE_{name}") for name in ("DEVICE_MEMORY", "MEMORY_POLICY", "MEMORY_TRACE")
-        )
-        if memory is None and trace is None:
-            if policy is not None:
-                raise ValueError(f"a policy, {policy}, without a bound on device memory")
+    def of(cls, options: DeviceOptions) -> Oversubscription | None:
+        """Raises ValueError."""
+        if options.memory is None and not options.trace:
             return None
-        return cls(None if memory is None else int(memory), policy, trace or "")
+        return cls(options.memory, options.policy, options.trace)
 
     @property
     def active(self) -> bool:

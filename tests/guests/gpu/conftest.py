@@ -18,6 +18,7 @@ from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
 from farlane.backend.device.gpu import CupyDevice
 from farlane.backend.device.gpu.driver import CudaDriver
 from farlane.backend.device.gpu.interface import DeviceAttribute, Driver
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 if not driver_options.are_on():
     collect_ignore_glob = ["test_*.py"]
@@ -96,10 +97,10 @@ class WatchedDriver(CudaDriver):
 class Bench:
     """A device on the driver, and short forms of what tests do with its contexts."""
 
-    def __init__(self, baseline: dict[str, int], **options: Any) -> None:
+    def __init__(self, baseline: dict[str, int], options: DeviceOptions = DEFAULT, **arguments: Any) -> None:
         self._baseline = baseline
-        self.driver = WatchedDriver(**options)
-        self.device = CupyDevice(driver=self.driver)
+        self.driver = WatchedDriver(**arguments)
+        self.device = CupyDevice(options, driver=self.driver)
         self.context: Any = self.device.open_context(QUOTA)
         self.base = self.context.window.base
         self.stream = self.context.default_stream(LEGACY_STREAM)

@@ -17,6 +17,7 @@ from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
 from farlane.backend.device.gpu import CupyDevice
 from farlane.backend.device.gpu.interface import Missing
 from farlane.backend.device.gpu.repeats import Choice
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Kind, Step
 from farlane.backend.fatbin.joined import join
 
@@ -220,8 +221,7 @@ def test_what_is_counted_is_in_the_sessions_report(
     new_bench: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resets included."""
-    monkeypatch.setenv("FARLANE_SESSION_REPORTS", str(tmp_path))
-    bench = new_bench()
+    bench = new_bench(DeviceOptions(reports=str(tmp_path)))
     for _ in range(2):
         bench.context.allocate(bench.base, 6 << 20)
         bench.context.repeater._choice = Choice.ON

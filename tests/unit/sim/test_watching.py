@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.options import VARIABLE, Oversubscription, Settings
+from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.memory.config import ConfigError
 from farlane.backend.memory.cores.trace import TraceReader
 
@@ -152,12 +153,11 @@ def program_device(program: Program) -> SimDevice:
     return device
 
 
-def test_wrong_settings_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text("[tlb.private]\nentires = 1\n")
     with pytest.raises(ConfigError, match="entires"):
         SimDevice(watched=Settings(str(path), ""))
     (tmp_path / "settings.json").write_text('{"memory": "mgpusim"}')
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "settings.json"))
     with pytest.raises(ValueError, match=r"settings\.json"):
-        SimDevice()
+        SimDevice(DeviceOptions(model=str(tmp_path / "settings.json")))

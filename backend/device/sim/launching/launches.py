@@ -45,7 +45,9 @@ MOST_SHAPES = 8  # of a kernel's launches that are kept ready
 class Launcher:
     """Runs the kernels of one session."""
 
-    def __init__(self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, observers: Observers) -> None:
+    def __init__(
+        self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, observers: Observers, tiers: bool = True
+    ) -> None:
         self._memory = memory
         self._pool = pool
         self._admission = Admission(limits)
@@ -67,7 +69,7 @@ class Launcher:
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self._observers = observers
         # A team's accesses are checked before they are made: no page may go in between.
-        self.options = observers.options(dataclasses.replace(jit.tiers.options(), team=not memory.attended))
+        self.options = observers.options(dataclasses.replace(jit.tiers.options(tiers), team=not memory.attended))
         observers.attach(self._workers[0])
 
     def observed(self) -> None:
