@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 
 from farlane.backend.device import registry
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import Description
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.server import admin_client
 from farlane.backend.server.endpoint import EndpointError, parse

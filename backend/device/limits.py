@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.generated_attributes import Attribute
 
 INVALID_CONFIGURATION = 9
 

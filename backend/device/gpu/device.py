@@ -9,11 +9,11 @@ import logging
 import threading
 from collections.abc import Callable
 
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import Context, CudaError, Description, Device
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu.context import GpuContext
 from farlane.backend.device.gpu.errors import to_cuda
-from farlane.backend.device.gpu.interface import NOT_SUPPORTED, DeviceAttribute, Driver, DriverError, Missing
+from farlane.backend.device.gpu.interface import NOT_SUPPORTED, Driver, DriverError, Missing
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 UNAVAILABLE = 46
@@ -85,7 +85,7 @@ class CupyDevice(Device):
         self._output = lambda: (output(), complaints())
         self._properties = self._driver.properties(gpu)
         self._attributes = self._ask_attributes()
-        vmm = DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        vmm = Attribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
         self.maps = bool(self._ask(vmm))
         if not self.maps:
             log.warning("GPU %d has no virtual memory management: %s", gpu, _SLAB)

@@ -58,12 +58,6 @@ class FunctionAttribute(IntEnum):
     PREFERRED_SHARED_MEMORY_CARVEOUT = 9
 
 
-class DeviceAttribute(IntEnum):
-    """The members of CUdevice_attribute that the device itself goes by; what guests ask for is attributes.py's."""
-
-    VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
-
-
 class Properties(NamedTuple):
     """What a GPU is."""
 

@@ -15,9 +15,10 @@ import driver_options
 import pytest
 from driver_options import ask, left
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu import CupyDevice
 from farlane.backend.device.gpu.driver import CudaDriver
-from farlane.backend.device.gpu.interface import DeviceAttribute, Driver
+from farlane.backend.device.gpu.interface import Driver
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 if not driver_options.are_on():
@@ -84,7 +85,7 @@ class WatchedDriver(CudaDriver):
         return call
 
     def attribute(self, gpu: int, attribute: int) -> int:
-        if attribute == DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and not self._maps:
+        if attribute == Attribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and not self._maps:
             return 0
         return super().attribute(gpu, attribute)
 

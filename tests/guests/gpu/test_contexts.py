@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from driver_options import ask, left
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu import CupyDevice
 from farlane.backend.device.gpu.interface import Missing
 from farlane.backend.device.gpu.repeats import Choice

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from farlane.backend.device import capabilities
-from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.specification import Specification, attributes

@@ -262,7 +262,10 @@ class TestDevices:
     ("options", "told"),
     [
         (["--device", "sim", "--device-memory", "3M"], "a device memory of 3145728 bytes is no multiple of 2 MiB"),
-        (["--device", "null", "--device-memory", "4M"], "--device-memory is for the simulated device; the device is null"),
+        (
+            ["--device", "null", "--device-memory", "4M"],
+            "--device-memory is for the simulated device; the device is null",
+        ),
     ],
 )
 def test_memory_options_that_mean_nothing(options: list[str], told: str) -> None:

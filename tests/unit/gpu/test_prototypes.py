@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu import interface, prototypes
 from farlane.frontend.devtools.releases import compile_c, enumeration, release
 
