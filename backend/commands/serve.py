@@ -20,6 +20,7 @@ from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.host.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
 from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
+from farlane.backend.memory import replacement
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
 from farlane.backend.server.parent import end_with_parent
@@ -153,8 +154,8 @@ class ServeCommand:
         )
         parser.add_argument(
             "--memory-policy",
-            metavar="lru|future|genetic|dp",
-            help="who goes when that is full (default: future)",
+            metavar="|".join(replacement.POLICIES),
+            help=f"who goes when that is full (default: {replacement.DEFAULT})",
         )
         parser.add_argument(
             "--memory-trace",

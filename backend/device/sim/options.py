@@ -7,13 +7,13 @@ managed.py) is imported where it is asked for: a host that starts for one short 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.memory.paging.spec import PAGE_2M
+from farlane.backend.memory.replacement import POLICIES
 
 if TYPE_CHECKING:
     from farlane.backend.memory.config import Config
@@ -52,7 +52,7 @@ class Oversubscription:
 
     Args:
         memory: device memory of a session, a multiple of 2 MiB; None: as much as its quota.
-        policy: who goes when it is full (memory/planner/policies); None: the default.
+        policy: who goes when it is full (memory/replacement.py); None: the default.
         trace: where to write what a session accesses; `{}` in it is the session's number. Kernels then run on one thread.
     """
 
@@ -61,8 +61,8 @@ class Oversubscription:
     trace: str = ""
 
     def __post_init__(self) -> None:
-        if self.policy is not None and self.policy not in _policies():
-            raise ValueError(f"{self.policy!r} is no policy; there are {', '.join(_policies())}")
+        if self.policy is not None and self.policy not in POLICIES:
+            raise ValueError(f"{self.policy!r} is no policy; there are {', '.join(POLICIES)}")
         if self.memory is not None and (self.memory < PAGE_2M or self.memory % PAGE_2M):
             raise ValueError(f"a device memory of {self.memory} bytes is no multiple of 2 MiB")
 
@@ -76,9 +76,3 @@ class Oversubscription:
     @property
     def active(self) -> bool:
         return self.memory is not None or bool(self.trace)
-
-
-def _policies() -> Collection[str]:
-    from farlane.backend.memory.planner.policies import POLICIES
-
-    return POLICIES

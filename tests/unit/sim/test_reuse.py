@@ -17,8 +17,8 @@ from farlane.backend.device.sim import Oversubscription, SimDevice
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.memory.managed import ManagedMemory
 from farlane.backend.device.sim.memory.window import PAGE, Window
-from farlane.backend.memory.planner.policies import POLICIES
 from farlane.backend.memory.planner.trace import Trace
+from farlane.backend.memory.replacement import POLICIES
 
 IMAGE = (Path(__file__).parent / "reuse.ptx").read_bytes()
 MEMORY = 2 << 20

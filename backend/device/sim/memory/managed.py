@@ -26,8 +26,8 @@ from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, WRI
 from farlane.backend.device.sim.options import Oversubscription
 from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
-from farlane.backend.memory.planner.policies import DEFAULT, POLICIES, Foreseen
 from farlane.backend.memory.planner.trace import Access
+from farlane.backend.memory.replacement import DEFAULT, POLICIES, Future
 
 _WORD = np.dtype("<u8")
 
@@ -51,7 +51,7 @@ class ManagedMemory(Memory):
             ) from None
         recorder = Recorder(Path(wish.trace.replace("{}", str(number)))) if wish.trace else None
         self.residency = Residency(self.window, self.space, memory, POLICIES[wish.policy or DEFAULT](), recorder)
-        self.foresees = self.residency.policy.foresees
+        self.foresees = self.residency.policy.looks_ahead
 
     def open_space(self, page_bytes: int = PAGE) -> Space:
         if page_bytes != PAGE:
@@ -128,7 +128,7 @@ class ManagedMemory(Memory):
             steps.append([Access(extent.number, True, extent.written) for extent in step])
             sizes.update((extent.number, extent.size) for extent in step)
         residency = self.residency
-        residency.policy.foresee(Foreseen(residency.step + 1, steps, sizes, residency.memory))
+        residency.policy.expect(Future(residency.step + 1, steps, sizes, residency.memory))
 
     def _pointed_to(self, parameters: memoryview, variables: Iterable[int]) -> list[Extent]:
         """The extents of the allocations that a launch is given."""

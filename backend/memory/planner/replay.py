@@ -6,11 +6,11 @@ first, and evicts on until a hole is long enough, as a real allocator has to. Th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from farlane.backend.memory.planner.trace import Trace
+from farlane.backend.memory.replacement import Future, Policy, Resident
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,6 @@ class Moved:
     @property
     def bytes_moved(self) -> int:
         return self.bytes_in + self.bytes_out
-
-
-class Eviction(Protocol):
-    """Pure: sees the past and, if it likes, the trace; says who goes."""
-
-    def __call__(self, trace: Trace, resident: Sequence[int], last_use: dict[int, int], step: int) -> int:
-        """One of `resident`, which is not empty, to make room for `step`. `last_use`: step of each one's latest access."""
 
 
 class _Free:
@@ -66,13 +59,14 @@ class _Contiguous:
         del self.placed[number]
 
 
-def replay(trace: Trace, evict: Eviction, *, contiguous: bool = False) -> Moved:
-    """What `evict` moves. Raises ValueError where fragmentation leaves no hole for a step even when all others are gone."""
+def replay(trace: Trace, policy: Policy, *, contiguous: bool = False) -> Moved:
+    """What moves under a policy, which is told the whole trace beforehand. Raises ValueError where fragmentation leaves no hole for a step even when all others are gone."""
     space: _Free | _Contiguous = _Contiguous(trace.memory) if contiguous else _Free(trace.memory)
     after = _needed_after(trace)
     dirty: dict[int, bool] = {}  # of those that are resident
     last_use: dict[int, int] = {}
     bytes_in = bytes_out = 0
+    policy.expect(Future(0, trace.steps, dict(enumerate(trace.sizes)), trace.memory))
     for step, accesses in enumerate(trace.steps):
         together = {access.object for access in accesses}
 
@@ -84,9 +78,13 @@ def replay(trace: Trace, evict: Eviction, *, contiguous: bool = False) -> Moved:
             if access.object in dirty:
                 continue
             while not space.take(access.object, trace.sizes[access.object]):
-                others = [number for number in dirty if number not in together]
+                others = [
+                    Resident(number, trace.sizes[number], last_use[number], changed)
+                    for number, changed in dirty.items()
+                    if number not in together
+                ]
                 if others:
-                    bytes_out += out(evict(trace, others, last_use, step))
+                    bytes_out += out(policy.victim(access.object, others, step))
                 elif not _repack(space, trace, dirty):
                     raise ValueError(f"step {step} does not fit in {trace.memory} bytes")
             bytes_in += trace.sizes[access.object] if access.reads else 0

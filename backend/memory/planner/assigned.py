@@ -12,11 +12,10 @@ from farlane.backend.memory.planner.aside import set_aside
 from farlane.backend.memory.planner.cost import Plan
 from farlane.backend.memory.planner.exhaustive import MOST_OBJECTS, best_plan
 from farlane.backend.memory.planner.genetic import GeneticSpec, search
-from farlane.backend.memory.planner.policies.future import NeededLast
-from farlane.backend.memory.planner.policies.model import Foreseen, Policy, Resident
-from farlane.backend.memory.planner.rivals.assigning import greedily
+from farlane.backend.memory.planner.greedy import greedily
 from farlane.backend.memory.planner.segments import choose
 from farlane.backend.memory.planner.trace import Access, Trace, TraceError
+from farlane.backend.memory.replacement import Future, NeededLast, Policy, Resident
 
 Planner = Callable[[Trace], Plan | None]
 
@@ -36,7 +35,7 @@ def by_dynamic_programming(trace: Trace) -> Plan | None:
 
 
 class Assigned(Policy):
-    foresees = True
+    looks_ahead = True
 
     def __init__(self, name: str, planner: Planner) -> None:
         self.name = name
@@ -46,8 +45,8 @@ class Assigned(Policy):
         self._segment: dict[int, int] = {}
         self._pattern: tuple[tuple[tuple[Access, ...], ...], tuple[int, ...], int] | None = None
 
-    def foresee(self, future: Foreseen) -> None:
-        self._otherwise.foresee(future)
+    def expect(self, future: Future) -> None:
+        self._otherwise.expect(future)
         steps = tuple(tuple(step) for step in future.steps[:MOST_STEPS])
         numbers = sorted({access.object for step in steps for access in step})
         pattern = steps, tuple(future.sizes[number] for number in numbers), future.memory
@@ -56,7 +55,7 @@ class Assigned(Policy):
         self._pattern = pattern
         self._segment = self._plan(steps, numbers, future)
 
-    def _plan(self, steps: Sequence[Sequence[Access]], numbers: Sequence[int], future: Foreseen) -> dict[int, int]:
+    def _plan(self, steps: Sequence[Sequence[Access]], numbers: Sequence[int], future: Future) -> dict[int, int]:
         place_of = {number: place for place, number in enumerate(numbers)}
         sizes = [future.sizes[number] for number in numbers]
         if sum(sizes) <= future.memory or not numbers:
