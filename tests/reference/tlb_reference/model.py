@@ -20,9 +20,10 @@ from farlane.backend.memory.paging.spec import ADDRESS_MASK, BIG, BIG_SHIFT, LEA
 from farlane.backend.memory.paging.table import PageTable
 from farlane.backend.memory.tlb import mesh
 from farlane.backend.memory.tlb.counts import Counts
-from farlane.backend.memory.tlb.policy import choose_target, choose_victim, may_fill
 from farlane.backend.memory.tlb.spec import Spec
 from farlane.backend.memory.tlb.stream import Stream
+
+from tlb_reference.decisions import choose_target, choose_victim, may_fill
 
 
 class Kind(enum.IntEnum):

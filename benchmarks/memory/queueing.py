@@ -8,13 +8,51 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Protocol
 
-from farlane.backend.memory.slots.allocator import Slots
+from farlane.backend.memory.slots.policies import Span
 
 Sizes = Callable[[random.Random], int]
+
+
+class Slots(Protocol):
+    """What can hold requests: a `SlotAllocator` with a policy, or the bound."""
+
+    slots: int
+
+    def step(self, releases: Iterable[int], requests: Iterable[tuple[int, int]]) -> list[tuple[int, Span]]: ...
+
+    def used(self) -> int: ...
+
+
+class Compacting:
+    """The bound: whatever is free in total can be had, as if all that is placed were moved together for nothing."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self._held: dict[int, int] = {}
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._used = 0
+
+    def step(self, releases: Iterable[int] = (), requests: Iterable[tuple[int, int]] = ()) -> list[tuple[int, Span]]:
+        """As `SlotAllocator.step`; the spans' starts mean nothing."""
+        for owner in releases:
+            self._used -= self._held.pop(owner)
+        self._waiting.extend(requests)
+        placed = []
+        while self._waiting and self._waiting[0][1] <= self.slots - self._used:
+            owner, wanted = self._waiting.popleft()
+            self._held[owner] = wanted
+            placed.append((owner, Span(self._used, wanted)))
+            self._used += wanted
+        return placed
+
+    def used(self) -> int:
+        return self._used
 
 
 @dataclass(frozen=True)
