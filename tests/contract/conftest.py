@@ -380,8 +380,8 @@ class Opener:
 def _open(row: Row) -> Device:
     if not row.slab:
         return registry.open_device(row.device)
-    from farlane.backend.device.gpu.driver import CudaDriver
-    from farlane.backend.device.gpu.interface import Missing
+    from farlane.backend.device.gpu.driver.cuda import CudaDriver
+    from farlane.backend.device.gpu.driver.interface import Missing
 
     class WithoutMappings(CudaDriver):
         def attribute(self, gpu: int, attribute: int) -> int:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu.context import GpuContext
-from farlane.backend.device.gpu.errors import to_cuda
-from farlane.backend.device.gpu.interface import NOT_SUPPORTED, Driver, DriverError, Missing
+from farlane.backend.device.gpu.driver.errors import to_cuda
+from farlane.backend.device.gpu.driver.interface import NOT_SUPPORTED, Driver, DriverError, Missing
+from farlane.backend.device.gpu.lifetime import Lifetime
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 UNAVAILABLE = 46
@@ -89,7 +90,7 @@ class CupyDevice(Device):
         self.maps = bool(self._ask(vmm))
         if not self.maps:
             log.warning("GPU %d has no virtual memory management: %s", gpu, _SLAB)
-        self._contexts: set[GpuContext] = set()
+        self._contexts: set[Lifetime] = set()
         self._lock = threading.Lock()
         self._closed = self._prepared = False
 
@@ -174,7 +175,7 @@ class CupyDevice(Device):
         except DriverError as error:
             log.info("giving a CUDA context back: %s", error)
 
-    def _forget(self, context: GpuContext) -> None:
+    def _forget(self, context: Lifetime) -> None:
         with self._lock:
             self._contexts.discard(context)
 
@@ -183,6 +184,6 @@ _SLAB = "each session's memory is allocated whole when it opens, and its window 
 
 
 def _real() -> Driver:
-    from farlane.backend.device.gpu.driver import CudaDriver
+    from farlane.backend.device.gpu.driver.cuda import CudaDriver
 
     return CudaDriver()

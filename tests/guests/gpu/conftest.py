@@ -17,8 +17,8 @@ from driver_options import ask, left
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
 from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu import CupyDevice
-from farlane.backend.device.gpu.driver import CudaDriver
-from farlane.backend.device.gpu.interface import Driver
+from farlane.backend.device.gpu.driver.cuda import CudaDriver
+from farlane.backend.device.gpu.driver.interface import Driver
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 if not driver_options.are_on():

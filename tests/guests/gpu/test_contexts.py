@@ -15,8 +15,8 @@ from driver_options import ask, left
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
 from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu import CupyDevice
-from farlane.backend.device.gpu.interface import Missing
-from farlane.backend.device.gpu.repeats import Choice
+from farlane.backend.device.gpu.driver.interface import Missing
+from farlane.backend.device.gpu.work.repeats import Choice
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Kind, Step
 from farlane.backend.fatbin.joined import join

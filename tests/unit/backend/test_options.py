@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from farlane.backend.device.gpu.repeats import Choice
+from farlane.backend.device.gpu.work.repeats import Choice
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 

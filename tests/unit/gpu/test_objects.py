@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from farlane.backend.device import objects
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, boxes
-from farlane.backend.device.gpu.interface import BoxEnd
+from farlane.backend.device.gpu.driver.interface import BoxEnd
+from farlane.backend.device.gpu.memory.boxes import Array, InArray, InMemory, boxes
 from farlane.backend.device.objects import ChannelKind, Resource, Sampling, Texels
 
 PITCH = 512

@@ -148,7 +148,7 @@ def test_every_call_of_the_interface_is_there() -> None:
     """The driver has the whole interface, parameter for parameter."""
     import inspect
 
-    from farlane.backend.device.gpu.driver import CudaDriver
+    from farlane.backend.device.gpu.driver.cuda import CudaDriver
 
     for name, method in inspect.getmembers(interface.Driver, inspect.isfunction):
         if name.startswith("_"):

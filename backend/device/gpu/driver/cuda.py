@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from farlane.backend.device.base import READ_WRITE
-from farlane.backend.device.gpu import prototypes as p
-from farlane.backend.device.gpu.interface import (
+from farlane.backend.device.gpu.driver import prototypes as p
+from farlane.backend.device.gpu.driver.interface import (
     NOT_FOUND,
     NOT_READY,
     ArraySpec,
@@ -30,8 +30,8 @@ from farlane.backend.device.gpu.interface import (
     TexelSource,
     TextureSpec,
 )
-from farlane.backend.device.gpu.libraries import Libraries
-from farlane.backend.device.gpu.structures import (
+from farlane.backend.device.gpu.driver.libraries import Libraries
+from farlane.backend.device.gpu.driver.structures import (
     array_descriptor,
     box_copy,
     cooperative_launch,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.device.gpu.interface import DriverError
+from farlane.backend.device.gpu.driver.interface import DriverError
 
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})
 

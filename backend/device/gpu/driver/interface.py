@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from farlane.backend.device.base import READ_WRITE
-from farlane.backend.device.gpu import prototypes as p
+from farlane.backend.device.gpu.driver import prototypes as p
 
 # From prototypes, which a test compares with cuda.h.
 LEGACY = p.CU_STREAM_LEGACY

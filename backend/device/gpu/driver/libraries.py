@@ -12,8 +12,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from farlane.backend.device.gpu import prototypes as p
-from farlane.backend.device.gpu.interface import NOT_SUPPORTED, DriverError, Missing
+from farlane.backend.device.gpu.driver import prototypes as p
+from farlane.backend.device.gpu.driver.interface import NOT_SUPPORTED, DriverError, Missing
 
 ADVICE = "a GPU needs NVIDIA's driver, and CuPy: pip install 'farlane[gpu]' (CUDA 13), or 'farlane[gpu12]' for a driver of CUDA 12"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 
-from farlane.backend.device.gpu import prototypes as p
-from farlane.backend.device.gpu.interface import (
+from farlane.backend.device.gpu.driver import prototypes as p
+from farlane.backend.device.gpu.driver.interface import (
     ArraySpec,
     BoxEnd,
     BoxWork,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu.interface import BoxEnd, BoxWork
+from farlane.backend.device.gpu.driver.interface import BoxEnd, BoxWork
 from farlane.backend.device.objects import Texels
 
 INVALID_VALUE = 1

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import NO_ACCESS, CudaError, Rows
-from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, Side, boxes
-from farlane.backend.device.gpu.interface import OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
-from farlane.backend.device.gpu.staging import PIECE, Incoming, Outgoing
-from farlane.backend.device.gpu.window import Space
+from farlane.backend.device.gpu.driver.interface import OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
+from farlane.backend.device.gpu.memory.boxes import Array, InArray, InMemory, Side, boxes
+from farlane.backend.device.gpu.memory.staging import PIECE, Incoming, Outgoing
+from farlane.backend.device.gpu.memory.window import Space
 
 INVALID_VALUE = 1
 _ELEMENTS = (1, 2, 4)

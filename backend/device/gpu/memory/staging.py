@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device.base import Rows
-from farlane.backend.device.gpu.boxes import Box
-from farlane.backend.device.gpu.interface import DISABLE_TIMING, BoxEnd, Direction, Driver
+from farlane.backend.device.gpu.driver.interface import DISABLE_TIMING, BoxEnd, Direction, Driver
+from farlane.backend.device.gpu.memory.boxes import Box
 
 PIECE = 1 << 20
 CHUNKS = 16

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu import prototypes as p
-from farlane.backend.device.gpu.boxes import Array
-from farlane.backend.device.gpu.interface import (
+from farlane.backend.device.gpu.driver import prototypes as p
+from farlane.backend.device.gpu.driver.interface import (
     LEGACY,
     ArrayFormat,
     ArraySpec,
@@ -27,7 +26,8 @@ from farlane.backend.device.gpu.interface import (
     TexelSource,
     TextureSpec,
 )
-from farlane.backend.device.gpu.memory import Memory
+from farlane.backend.device.gpu.memory.boxes import Array
+from farlane.backend.device.gpu.memory.memory import Memory
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Sampling, Texels
 
 INVALID_VALUE = 1

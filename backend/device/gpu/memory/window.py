@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from farlane.backend.device.base import CudaError, Window
-from farlane.backend.device.gpu.interface import NOT_SUPPORTED, OUT_OF_MEMORY, Driver, DriverError
+from farlane.backend.device.gpu.driver.interface import NOT_SUPPORTED, OUT_OF_MEMORY, Driver, DriverError
 
 # Below: non-PIE programs and their heap. Above: PIE programs at 0x55..., libraries at 0x7f.... So that a device address is free in the guest, too.
 FIRST_BASE = 0x2000_0000_0000

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from farlane.backend.device.base import LaunchShape
-from farlane.backend.device.gpu.interface import CopyWork, Driver, DriverError, KernelWork, SetWork
+from farlane.backend.device.gpu.driver.interface import CopyWork, Driver, DriverError, KernelWork, SetWork
 from farlane.backend.device.plan import Kind
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.device.gpu.interface import Driver
-from farlane.backend.device.gpu.modules import MAX_PARAMETER_BYTES, GpuFunction
+from farlane.backend.device.gpu.driver.interface import Driver
+from farlane.backend.device.gpu.work.modules import MAX_PARAMETER_BYTES, GpuFunction
 from farlane.backend.device.limits import Limits
 
 INVALID_VALUE = 1

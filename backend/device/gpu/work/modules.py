@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.device.gpu.interface import (
+from farlane.backend.device.gpu.driver.interface import (
     NOT_FOUND,
     PARAM_BUFFER_POINTER,
     PARAM_BUFFER_SIZE,
@@ -24,7 +24,7 @@ from farlane.backend.device.gpu.interface import (
     FunctionAttribute,
     Parameter,
 )
-from farlane.backend.device.gpu.memory import Memory
+from farlane.backend.device.gpu.memory.memory import Memory
 from farlane.backend.fatbin import joined
 from farlane.backend.fatbin.choice import looks_like_ptx
 from farlane.fatbin import ELF_MAGIC, MAGIC, FatBinaryError, parse

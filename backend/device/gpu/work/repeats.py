@@ -25,12 +25,12 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu.errors import to_cuda
-from farlane.backend.device.gpu.graphs import Graph, Node
-from farlane.backend.device.gpu.interface import CopyWork, Driver, DriverError
-from farlane.backend.device.gpu.launches import Launcher
-from farlane.backend.device.gpu.memory import Memory, set_work, view_of
-from farlane.backend.device.gpu.streams import Streams
+from farlane.backend.device.gpu.driver.errors import to_cuda
+from farlane.backend.device.gpu.driver.interface import CopyWork, Driver, DriverError
+from farlane.backend.device.gpu.memory.memory import Memory, set_work, view_of
+from farlane.backend.device.gpu.work.graphs import Graph, Node
+from farlane.backend.device.gpu.work.launches import Launcher
+from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.null_repeats import Inside, first_stop
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
 

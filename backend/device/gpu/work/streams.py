@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
-from farlane.backend.device.gpu.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
+from farlane.backend.device.gpu.driver.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
 
 INVALID_RESOURCE_HANDLE = 400
 
