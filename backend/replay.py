@@ -29,7 +29,8 @@ from farlane.backend import foresight
 from farlane.backend.ahead import Ahead
 from farlane.backend.contexts import Contexts
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
+from farlane.backend.errors import DeadTransport, ProtocolError, name_of, to_cuda
+from farlane.backend.generated_errors import NOT_READY
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.generated_operations import OPERATIONS
 from farlane.backend.handlers.loop import Conditional

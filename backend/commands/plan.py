@@ -109,7 +109,7 @@ class PlanCommand:
             type=parse_bytes,
             default=0,
             metavar="BYTES",
-            help="merge smaller objects of an unbroken stretch",
+            help="merge smaller objects that are used in one run of steps",
         )
         parser.add_argument(
             "--aside",

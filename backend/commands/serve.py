@@ -35,7 +35,7 @@ log = logging.getLogger("farlane.server")
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 GRACE_SECONDS = 5.0  # for open sessions, after the first signal
 REPORT_SECONDS = 5.0  # for saying what hung
-END_SECONDS = 30.0  # for everything, after it: nothing that hangs may outlive the process that nobody looks at any more
+END_SECONDS = 30.0  # for everything, after it: what hangs may not outlive the process
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
 
 

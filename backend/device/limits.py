@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.generated_attributes import Attribute
-
-INVALID_CONFIGURATION = 9
+from farlane.backend.generated_errors import INVALID_CONFIGURATION
 
 
 class Limits:

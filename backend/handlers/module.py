@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import INVALID_KERNEL_IMAGE, INVALID_SYMBOL, ProtocolError
+from farlane.backend.errors import ProtocolError
+from farlane.backend.generated_errors import INVALID_KERNEL_IMAGE, INVALID_SYMBOL
 from farlane.backend.handlers.memory import Reading
 from farlane.backend.objects.resources import Module, Resources, Variable
 

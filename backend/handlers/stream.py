@@ -5,7 +5,7 @@ Owns nothing: order and completion are the context's.
 
 from __future__ import annotations
 
-from farlane.backend.errors import NOT_READY, SUCCESS
+from farlane.backend.generated_errors import NOT_READY, SUCCESS
 from farlane.backend.objects.resources import Resources
 
 

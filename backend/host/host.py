@@ -120,7 +120,7 @@ class Processes(Protocol):
 
 @dataclass(frozen=True)
 class Admission:
-    """An open session and what its guest is told about it (session.proto, Welcome)."""
+    """An open session and what its guest learns of it (session.proto, Welcome)."""
 
     session: HostedSession
     tape_version: int

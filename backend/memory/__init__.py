@@ -10,5 +10,5 @@ simulated device feeds it what programs do and reports what it says.
     paging/       frames, page tables, walks
     tlb/          private and shared TLBs, their directories and network (S3)
 
-Anything simulated is a Spec (frozen), a State (all that changes; it round-trips through JSON) and functions over both. Policies are pure and one per file.
+Anything simulated is a Spec (frozen), a State (all that changes; it round-trips through JSON) and functions over both. Policies are pure.
 """

@@ -2,7 +2,7 @@
 
 A policy is a class with a name, registered by `@policy`; nothing else names it. The simulated device asks it while a
 program runs (device/sim/memory/residency.py), `farlane plan` and the studies ask it over a recorded trace
-(planner/replay.py). It decides from what it is asked and told alone, so the same calls give the same answers.
+(planner/replay.py). It decides by its arguments alone, so the same calls give the same answers.
 
 Does not own the moving of data, nor what a TLB replaces: that is the modelled hardware's (tlb/spec.py).
 """

@@ -18,7 +18,8 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import INVALID_RESOURCE_HANDLE, MEMORY_ALLOCATION, ProtocolError, to_cuda
+from farlane.backend.errors import ProtocolError, to_cuda
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, MEMORY_ALLOCATION
 
 FIRST_MINTED = 16
 LAST_MINTED = 2**31 - 1

@@ -1,8 +1,8 @@
 """The images (fat binaries, PTX, machine code) that the host holds, by content.
 
 Owns a bounded store shared by all sessions: an image that one guest uploaded need not be sent by the next. The digest is always
-computed here, never taken from a guest. What a session was told to be there (`known_modules`, a query's answer, its own upload)
-is pinned until that session ends; what nobody has pinned leaves in least-recently-used order when room is needed.
+computed here, never taken from a guest. What the host has said to a session that it holds (`known_modules`, a query's answer, its own upload)
+is pinned until that session ends; what no session has pinned leaves in least-recently-used order when room is needed.
 
 Locking: one lock around every method; nothing is called while it is held.
 Source: protos/tape.md (MODULE_*); mission.md S1 point 9 (no data is transferred twice).
@@ -16,7 +16,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import INVALID_KERNEL_IMAGE, MEMORY_ALLOCATION, ProtocolError
+from farlane.backend.errors import ProtocolError
+from farlane.backend.generated_errors import INVALID_KERNEL_IMAGE, MEMORY_ALLOCATION
 
 DIGEST_BYTES = 32
 DEFAULT_CAPACITY = 1 << 30

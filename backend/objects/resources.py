@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, LaunchShape, Rows
-from farlane.backend.errors import INVALID_PITCH_VALUE, INVALID_VALUE, ProtocolError
+from farlane.backend.errors import ProtocolError
+from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
 from farlane.backend.loops.store import TemplateStore
 from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.objects.images import SessionImages

@@ -97,7 +97,7 @@ class Edge:
             left = list(self._calls.items())
         for call, thread in left:
             while thread.is_alive():
-                call.look()  # nobody else does any more
+                call.look()  # no other thread does any more
                 thread.join(LOOK_SECONDS)
         self._thread = None
         for endpoint in self._endpoints:

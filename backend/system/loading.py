@@ -1,4 +1,4 @@
-"""Code into memory: one object's code and constants, linked with what this process has, until nobody holds it any more.
+"""Code into memory: one object's code and constants, linked with what this process has, until its last holder is gone.
 
 Flat images (flat.py) are written to memory of their own, which then may be executed and no longer written. For objects it owns the linker. It is LLVM's JITLink, which lays all sections of an object side by side. The older one (RuntimeDyld) asks for each section's
 pages on its own, and the kernel puts them into whatever hole is the highest: in a process with gigabytes mapped, code and its constants come to lie

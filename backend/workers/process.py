@@ -1,6 +1,6 @@
 """A worker: a process with one device that replays one session, and then ends.
 
-Owns the worker's life: it opens the device while nobody waits yet, says so, is given a session, answers its tapes, closes the context and exits. What a
+Owns the worker's life: it opens the device before a session waits for it, says so, is given a session, answers its tapes, closes the context and exits. What a
 session holds is thus given back twice, by its context and by the end of the process. A worker whose host has gone ends at once, whatever it runs: a
 thread watches the pipe that the host holds open.
 

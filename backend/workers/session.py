@@ -1,6 +1,6 @@
 """A worker's session as the host sees it: bytes in, encoded replies out.
 
-Owns the conversation with one worker, and what the host keeps of the session: the images that it was told of or uploaded. The guest's end interrupts
+Owns the conversation with one worker, and what the host keeps of the session: the images that the guest knows of or uploaded. The guest's end interrupts
 by ending the process; nothing gentler stops a GPU's kernel.
 
 Locking: as `backend.session.Session`: one thread at a time, `interrupt` from any.
@@ -70,7 +70,7 @@ class WorkerSession:
         """Opens the session in its worker.
 
         Args:
-            known: digests of images that the guest was told of.
+            known: digests of images that the guest knows of.
             release: takes the worker when the session has ended.
 
         Raises:
@@ -117,7 +117,7 @@ class WorkerSession:
         return self._worker.pid
 
     def watch(self, others: Callable[[], bool]) -> None:
-        """As `Session.watch`; the worker is told behind a reply that does not end a group."""
+        """As `Session.watch`; the worker hears of it behind a reply that does not end a group."""
         self._others = others
 
     def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[bytes]:
@@ -133,13 +133,13 @@ class WorkerSession:
         wire = self._worker.wire
         try:
             wire.send_tape(group, last, memoryview(buffer)[start:end])
-            told = False
+            said = False
             while True:
                 kind, data = wire.receive()
                 if kind is Kind.REPLY:
                     yield data
-                    if not told and self._others():
-                        told = True
+                    if not said and self._others():
+                        said = True
                         wire.send(Kind.OTHERS)
                 elif kind is Kind.DONE:
                     if data:

@@ -23,7 +23,6 @@ from farlane.backend.device.plan import Body, Columns, Results, Stop
 
 T = TypeVar("T")
 
-LAUNCH_FAILURE = 719
 _COLLECT_FROM = 64 << 20  # idle bytes that are not kept beyond a synchronization
 
 log = logging.getLogger("farlane.gpu")
@@ -256,7 +255,7 @@ class GpuContext(Lifetime):
         self.device_nanoseconds += time.monotonic_ns() - started
 
     def rest(self) -> bool:
-        """Nothing waits to be replayed: memory that nobody uses goes back, once the GPU has nothing to do either."""
+        """Nothing waits to be replayed: memory without a use goes back, once the GPU has nothing to do either."""
         if self._closed or self._lost or not self._space.idle_bytes:
             return True
         try:
@@ -265,7 +264,7 @@ class GpuContext(Lifetime):
                 return False
             self._driver.synchronize()  # streams that have been destroyed may have work yet
             self._space.collect()
-        except DriverError as error:  # told by whatever is asked next
+        except DriverError as error:  # the next call reports it
             self._lost = self._lost or error.code in STICKY
         return True
 

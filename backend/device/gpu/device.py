@@ -16,8 +16,8 @@ from farlane.backend.device.gpu.driver.errors import to_cuda
 from farlane.backend.device.gpu.driver.interface import NOT_SUPPORTED, Driver, DriverError, Missing
 from farlane.backend.device.gpu.lifetime import Lifetime
 from farlane.backend.device.options import DEFAULT, DeviceOptions
+from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
 
-UNAVAILABLE = 46
 #: Features that Farlane does not forward: a program that asks first takes its other path.
 _NOT_FORWARDED = frozenset(
     {
@@ -140,7 +140,7 @@ class CupyDevice(Device):
 
     def open_context(self, quota: int) -> Context:
         if self._closed:
-            raise CudaError(UNAVAILABLE, "the device has been closed")
+            raise CudaError(DEVICES_UNAVAILABLE, "the device has been closed")
         try:
             context = self._open(quota)
             self._end_prepared()

@@ -28,10 +28,10 @@ from farlane.backend.device.gpu.work.modules import GpuModule
 from farlane.backend.device.gpu.work.repeats import Choice, Repeater
 from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.options import DeviceOptions
+from farlane.backend.generated_errors import LAUNCH_FAILURE
 
 T = TypeVar("T")
 
-LAUNCH_FAILURE = 719
 _COLLECT_FROM = 64 << 20  # idle bytes that are not kept beyond a synchronization
 
 log = logging.getLogger("farlane.gpu")
@@ -184,7 +184,7 @@ class Lifetime(Context):
             raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
 
     def _watched(self, call: Callable[[], T]) -> T:
-        """A call that tells of what failed before it."""
+        """A call that may report what failed before it."""
         try:
             return call()
         except DriverError as error:

@@ -21,8 +21,7 @@ from farlane.backend.device.sim.memory.space import Physical
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
-
-DEVICE_UNAVAILABLE = 46
+from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
 
 
 class SimDevice(Device):
@@ -37,7 +36,7 @@ class SimDevice(Device):
         threads: int | None = None,
         total_memory: int | None = None,
         oversubscription: Oversubscription | None = None,
-        watched: Settings | None = None,
+        model: Settings | None = None,
     ) -> None:
         """Opens the device. What is given besides the options comes before them.
 
@@ -45,7 +44,7 @@ class SimDevice(Device):
             threads: CPU threads that run kernels; by default what the process may use.
             total_memory: what the device claims to have; by default half of this machine's memory.
             oversubscription: how sessions get by with less device memory than they allocate; by default they have what they allocate.
-            watched: sessions run under the model of the memory system.
+            model: what of the memory system is modelled.
 
         Raises:
             ValueError: an option is wrong.
@@ -65,10 +64,10 @@ class SimDevice(Device):
         self._lock = threading.Lock()
         self._closed = False
         self._oversubscription = oversubscription or Oversubscription.of(options)
-        self._watched = Settings.load(options.model) if watched is None and options.model else watched
+        self._model = Settings.load(options.model) if model is None and options.model else model
         self._sessions = 0
-        if self._watched is not None:
-            self._watched.configuration()  # a wrong one is an error now
+        if self._model is not None:
+            self._model.configuration()  # a wrong one is an error now
 
     def describe(self) -> Description:
         return Description(
@@ -82,19 +81,19 @@ class SimDevice(Device):
             takes_any_ptx=True,
             has_aliases=True,
             has_conditions=True,
-            has_mappings=self._watched is None and not (self._oversubscription and self._oversubscription.active),
+            has_mappings=self._model is None and not (self._oversubscription and self._oversubscription.active),
             attributes=self._attributes,
         )
 
     def open_context(self, quota: int) -> Context:
         if self._closed:
-            raise CudaError(DEVICE_UNAVAILABLE, "the device has been closed")
+            raise CudaError(DEVICES_UNAVAILABLE, "the device has been closed")
         with self._lock:
             self._sessions += 1
-            watched = None if self._watched is None else (self._watched, self._sessions)
+            modelled = None if self._model is None else (self._model, self._sessions)
             number = self._sessions
         context = SimContext(
-            quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, watched,
+            quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, modelled,
             self._oversubscription, number, self._options,
         )  # fmt: skip
         with self._lock:

@@ -1,6 +1,6 @@
 """What sessions of the simulated device do beside running: model the memory system, get by with less device memory.
 
-Owns these two parts of the options (device/options.py) and their checks. What is done about them (watching.py,
+Owns these two parts of the options (device/options.py) and their checks. What is done about them (modelling.py,
 managed.py) is imported where it is asked for: a host that starts for one short program need not load it.
 """
 

@@ -60,7 +60,7 @@ class _Contiguous:
 
 
 def replay(trace: Trace, policy: Policy, *, contiguous: bool = False) -> Moved:
-    """What moves under a policy, which is told the whole trace beforehand. Raises ValueError where fragmentation leaves no hole for a step even when all others are gone."""
+    """What moves under a policy, which knows the whole trace beforehand. Raises ValueError where fragmentation leaves no hole for a step even when all others are gone."""
     space: _Free | _Contiguous = _Contiguous(trace.memory) if contiguous else _Free(trace.memory)
     after = _needed_after(trace)
     dirty: dict[int, bool] = {}  # of those that are resident

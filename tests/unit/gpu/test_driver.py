@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from farlane.backend.device.gpu import prototypes
+from farlane.backend.device.gpu.driver import prototypes
 from farlane.backend.device.gpu.driver.cuda import CudaDriver
 from farlane.backend.device.gpu.driver.interface import (
     ArrayFormat,

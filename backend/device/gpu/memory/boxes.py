@@ -15,8 +15,8 @@ from typing import NamedTuple
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.gpu.driver.interface import BoxEnd, BoxWork
 from farlane.backend.device.objects import Texels
+from farlane.backend.generated_errors import INVALID_VALUE
 
-INVALID_VALUE = 1
 _ENDLESS = 1 << 62
 
 

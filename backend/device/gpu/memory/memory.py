@@ -19,8 +19,8 @@ from farlane.backend.device.gpu.driver.interface import OUT_OF_MEMORY, BoxEnd, D
 from farlane.backend.device.gpu.memory.boxes import Array, InArray, InMemory, Side, boxes
 from farlane.backend.device.gpu.memory.staging import PIECE, Incoming, Outgoing
 from farlane.backend.device.gpu.memory.window import Space
+from farlane.backend.generated_errors import INVALID_VALUE
 
-INVALID_VALUE = 1
 _ELEMENTS = (1, 2, 4)
 
 

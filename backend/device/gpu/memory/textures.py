@@ -29,8 +29,8 @@ from farlane.backend.device.gpu.driver.interface import (
 from farlane.backend.device.gpu.memory.boxes import Array
 from farlane.backend.device.gpu.memory.memory import Memory
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Sampling, Texels
+from farlane.backend.generated_errors import INVALID_VALUE
 
-INVALID_VALUE = 1
 _FORMATS = {
     (ChannelKind.UNSIGNED, 1): ArrayFormat.UNSIGNED_INT8,
     (ChannelKind.UNSIGNED, 2): ArrayFormat.UNSIGNED_INT16,

@@ -1,8 +1,8 @@
 """The device addresses of one session on a GPU: a reserved range, physical memory mapped behind it on demand.
 
 Owns the reservation and the mappings, counted by who uses them; what an allocation is, is memory.py's. The guest mints addresses in the range, so
-it must be where the guest was told. A reservation's address is a hint to CUDA, no more: what came back is compared, other bases are
-tried, and in the end the base that the driver chose is taken, for it is told to the guest only afterwards. The reservation is the process's, not the
+it must be where the host said it is. A reservation's address is a hint to CUDA, no more: what came back is compared, other bases are
+tried, and in the end the base that the driver chose is taken, for the guest hears of it only afterwards. The reservation is the process's, not the
 CUDA context's, and outlives a reset: the guest's addresses stay good.
 
 Memory is mapped in granules (2 MiB on every GPU known). The whole granules inside one allocation are one mapping, its own; a granule that several
@@ -66,7 +66,7 @@ class Space(Protocol):
         """Bytes that `collect` would give back."""
 
     def collect(self) -> None:
-        """Gives back what nobody uses. Only when no work runs."""
+        """Gives back what is not in use. Only when no work runs."""
 
     def clear(self) -> bool:
         """Drops everything and gives it back. Only when no work runs. False: a lost context holds some of it; once more after its end."""
@@ -115,7 +115,7 @@ class Mapped:
             self.window = Window(self._reserve(size), size)
         self._own: dict[int, _Mapping] = {}  # by its start: whole granules of one allocation
         self._shared: dict[int, _Mapping] = {}  # by granule: one granule
-        self._idle: dict[int, _Mapping] = {}  # by its start: nobody's
+        self._idle: dict[int, _Mapping] = {}  # by its start: in no use
         self._stuck: list[_Mapping] = []  # what could not be unmapped: the context was lost
         self._physical: set[int] = set()  # memory that the guest has asked for ...
         self._mapped_by_guest: dict[int, int] = {}  # ... and where it has mapped it: address -> size

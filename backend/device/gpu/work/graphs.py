@@ -1,7 +1,7 @@
 """A CUDA graph of several iterations of a loop's body.
 
-Owns the driver's graph, its nodes in a row, and what each node was last told, so that only nodes whose work differs are changed. The driver copies
-parameters when it is told them, so one buffer for each kernel serves all of its nodes. Launches already issued keep the parameters they were issued with.
+Owns the driver's graph, its nodes in a row, and each node's last work, so that only nodes whose work differs are changed. The driver copies
+parameters when it gets them, so one buffer for each kernel serves all of its nodes. Launches already issued keep the parameters they were issued with.
 
 Source: CUDA driver API, "Graph Management" (cuGraphAddKernelNode, cuGraphExecKernelNodeSetParams).
 """

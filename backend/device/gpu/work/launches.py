@@ -14,10 +14,7 @@ from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.driver.interface import Driver
 from farlane.backend.device.gpu.work.modules import MAX_PARAMETER_BYTES, GpuFunction
 from farlane.backend.device.limits import Limits
-
-INVALID_VALUE = 1
-INVALID_RESOURCE_HANDLE = 400
-NOT_SUPPORTED = 801
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
 
 
 class Launcher:

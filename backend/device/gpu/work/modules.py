@@ -27,13 +27,13 @@ from farlane.backend.device.gpu.driver.interface import (
 from farlane.backend.device.gpu.memory.memory import Memory
 from farlane.backend.fatbin import joined
 from farlane.backend.fatbin.choice import looks_like_ptx
+from farlane.backend.generated_errors import (
+    INVALID_DEVICE_FUNCTION,
+    INVALID_KERNEL_IMAGE,
+    INVALID_RESOURCE_HANDLE,
+    INVALID_SYMBOL,
+)
 from farlane.fatbin import ELF_MAGIC, MAGIC, FatBinaryError, parse
-
-INVALID_VALUE = 1
-INVALID_SYMBOL = 13
-INVALID_DEVICE_FUNCTION = 98
-INVALID_KERNEL_IMAGE = 200
-INVALID_RESOURCE_HANDLE = 400
 
 T = TypeVar("T")
 

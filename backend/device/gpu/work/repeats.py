@@ -8,7 +8,7 @@ The choice (DeviceOptions.graphs): `on`, `off`, or `auto`, which measures both w
 and keeps the faster. Both issue the same operations in the same order in the same stream, so the results are the same bits.
 
 What is declined, and so done record by record: bodies in several streams or with waits for events, for here a wait is not "nothing"; a launch that would
-be refused; kinds of steps not known here. A fault of a kernel is told where the GPU tells it, at the next step that waits.
+be refused; kinds of steps not known here. A fault of a kernel is reported where the GPU reports it, at the next step that waits.
 
 One thread at a time.
 Source: mission.md S1 points 4 and 5; CUDA programming guide, "CUDA Graphs".
@@ -25,13 +25,13 @@ from enum import Enum
 import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.base import CudaError, Rows
+from farlane.backend.device.bulk import Inside, first_stop
 from farlane.backend.device.gpu.driver.errors import to_cuda
 from farlane.backend.device.gpu.driver.interface import CopyWork, Driver, DriverError
 from farlane.backend.device.gpu.memory.memory import Memory, set_work, view_of
 from farlane.backend.device.gpu.work.graphs import Graph, Node
 from farlane.backend.device.gpu.work.launches import Launcher
 from farlane.backend.device.gpu.work.streams import Streams
-from farlane.backend.device.null_repeats import Inside, first_stop
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
 
 Operands = npt.NDArray[np.uint8]  # (iterations, bytes)
@@ -291,7 +291,7 @@ class Repeater:
             self._wait(step)
 
     def _wait(self, step: Step) -> None:
-        """A synchronization whose result is sent: faults so far are told by it."""
+        """A synchronization whose result is sent: it reports faults so far."""
         if step.event is not None:
             self._driver.synchronize_event(step.event.handle)
         elif step.stream is not None:

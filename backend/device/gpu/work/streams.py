@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
 from farlane.backend.device.gpu.driver.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
-
-INVALID_RESOURCE_HANDLE = 400
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE
 
 
 @dataclass(eq=False)

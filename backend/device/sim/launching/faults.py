@@ -12,11 +12,10 @@ from collections.abc import Iterable
 
 from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import CudaError
+from farlane.backend.generated_errors import LAUNCH_FAILURE
 from farlane.backend.jit import GENERIC_WINDOWS_END, Fault, FaultKind
 from farlane.backend.jit.runtime.clusters import RANK_SHIFT
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-
-LAUNCH_FAILURE = 719
 
 _CODES = {
     FaultKind.ILLEGAL_ADDRESS: 700,
