@@ -205,7 +205,7 @@ def test_the_description_costs_no_context_and_what_takes_long_is_done_ahead(base
 
 def test_a_gpu_that_is_not_there() -> None:
     with pytest.raises(Missing, match="no GPU 2: the driver shows 1"):
-        CupyDevice(2, driver=WatchedDriver())
+        CupyDevice(gpu=2, driver=WatchedDriver())
 
 
 def test_output_of_kernels_is_taken_from_where_the_driver_puts_it(baseline: dict[str, int]) -> None:
@@ -217,11 +217,9 @@ def test_output_of_kernels_is_taken_from_where_the_driver_puts_it(baseline: dict
     assert left() == baseline
 
 
-def test_what_is_counted_is_in_the_sessions_report(
-    new_bench: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_counted_is_in_the_sessions_report(new_bench: Callable[..., Any], tmp_path: Path) -> None:
     """Resets included."""
-    bench = new_bench(DeviceOptions(reports=str(tmp_path)))
+    bench = new_bench(options=DeviceOptions(reports=str(tmp_path)))
     for _ in range(2):
         bench.context.allocate(bench.base, 6 << 20)
         bench.context.repeater._choice = Choice.ON
