@@ -24,7 +24,7 @@ from farlane.backend.device.options import MODEL
 from farlane.backend.device.sim.options import Settings
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
-from farlane.backend.memory.cores.touches import rows
+from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.slots.core import Demand
 from tlb_programs import PROGRAMS, SLOWDOWN, compiled
 
@@ -52,7 +52,7 @@ def prepare() -> None:
     """The model's compiled code is on disk behind this: a host does not wait until it is made, and would be ended before."""
     model = MemoryModel(config.preset(config.presets()[0]))
     model.begin("", 0, Demand(0, 16, 32), 1)
-    model.touch(rows([1], 0, 0, 0, 0))
+    model.touch(records([1], 0, 0, 0, 0))
     model.barrier()
 
 
