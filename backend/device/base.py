@@ -110,8 +110,8 @@ class Context(ABC):
     window: Window
     quota: int
     device_nanoseconds: int = 0
-    #: Whether `foresee` is of use: a device whose memory is reused has it.
-    foresees: bool = False
+    #: Whether `expect` is of use: a device whose memory is reused has it.
+    looks_ahead: bool = False
 
     @property
     def used_bytes(self) -> int | None:
@@ -240,7 +240,7 @@ class Context(ABC):
     def destroy_object(self, value: int, *, surface: bool) -> None:
         raise CudaError(INVALID_VALUE, f"there is no object {value:#x}")
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
         """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory."""
 
     def report(self) -> dict[str, dict[str, int]]:

@@ -75,7 +75,7 @@ class SimContext(Context):
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._memory = _memory(quota, budget, physical, oversubscription, number)
-        self.foresees = self._memory.foresees
+        self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
         self._observers = Observers()
         if modelled is not None:
@@ -265,10 +265,10 @@ class SimContext(Context):
             with self._working:
                 self._observers.synchronized()
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         with self._working:
             if not self._closed:
-                self._memory.foresee(launches)
+                self._memory.expect(launches)
 
     @property
     def used_bytes(self) -> int:

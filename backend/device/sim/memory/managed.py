@@ -52,7 +52,7 @@ class ManagedMemory(Memory):
             ) from None
         recorder = Recorder(Path(options.trace.replace("{}", str(number)))) if options.trace else None
         self.residency = Residency(self.window, self.space, memory, POLICIES[options.policy or DEFAULT](), recorder)
-        self.foresees = self.residency.policy.looks_ahead
+        self.looks_ahead = self.residency.policy.looks_ahead
 
     def open_space(self, page_bytes: int = PAGE) -> Space:
         if page_bytes != PAGE:
@@ -117,7 +117,7 @@ class ManagedMemory(Memory):
     def fits(self, size: int) -> bool:
         return self.residency.fits(size)
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of the launches to come."""
         steps: list[list[Access]] = []
         sizes: dict[int, int] = {}

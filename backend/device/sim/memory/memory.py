@@ -74,8 +74,8 @@ class Memory(Content):
 
     #: Whether launches are to be announced (before_launch, after_launch).
     attended = False
-    #: Whether `foresee` is of use.
-    foresees = False
+    #: Whether `expect` is of use.
+    looks_ahead = False
 
     def __init__(self, quota: int, budget: Budget, physical: Physical | None = None) -> None:
         """Reserves a window for sessions of this quota.
@@ -328,7 +328,7 @@ class Memory(Content):
         """What comes of a kernel's access to a page that is held."""
         return PageAnswer.ILLEGAL
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of launches that will come."""
 
     def report(self) -> dict[str, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""What launches will come, as far as the tape says: for devices that reuse memory (`Context.foresees`).
+"""What launches will come, as far as the tape says: for devices that reuse memory (`Context.looks_ahead`).
 
 Owns the reading of parameters out of records that have not been replayed yet: a message's, up to its first loop, and those of the iterations of a loop. A deferred group or loop is thus known
 in advance. Nothing is checked or resolved here, and nothing depends on it but what stays in memory: a record that makes no sense is the replay's to find, and ends the look ahead.
