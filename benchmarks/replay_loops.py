@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device import registry
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
-from farlane.backend.images import digest_of
-from farlane.backend.session import MESSAGE_BYTES, Session
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.session import MESSAGE_BYTES, Session
+from farlane.backend.objects.images import digest_of
 
 ROUNDS = 7
 PTX = b"""

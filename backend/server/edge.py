@@ -11,11 +11,11 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from farlane.backend.host import Host
+from farlane.backend.host.host import Host
+from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.plane import Server
 from farlane.backend.server.endpoint import Endpoint, EndpointError, UnixEndpoint
 from farlane.backend.server.service import Service
-from farlane.backend.session import MESSAGE_BYTES
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from farlane.backend.device.base import Description
-from farlane.backend.host import Admission, Greeting, Refused, version
-from farlane.backend.manifests import GuestObject
-from farlane.backend.payloads import CACHE_BYTES, CODECS
+from farlane.backend.host.host import Admission, Greeting, Refused, version
+from farlane.backend.host.manifests import GuestObject
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
+from farlane.backend.objects.payloads import CACHE_BYTES, CODECS
 from farlane.backend.replay import Piece
-from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
 from farlane.v1 import session_pb2 as pb
 
 _HOST_REPLY = b"\x1a"  # HostMessage.reply

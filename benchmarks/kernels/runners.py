@@ -16,8 +16,8 @@ from typing import Protocol
 
 import numpy as np
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.jit.compile import tiers
 from farlane.frontend.devtools import toolchain
 
 from kernels.suite import Argument, Array, Case
@@ -51,8 +51,7 @@ class Simulated:
     def __init__(self, case: Case, image: bytes, threads: int) -> None:
         self.name = f"sim, {threads} thread{'s'[: threads > 1]}"
         self.case = case
-        os.environ[tiers.VARIABLE] = "off"  # what runs long is compiled in full
-        self._device = SimDevice(threads=threads)
+        self._device = SimDevice(DeviceOptions(tiers=False), threads=threads)  # what runs long is compiled in full
         self._context = self._device.open_context(4 << 30)
         self._stream = self._context.default_stream(LEGACY_STREAM)
         module = self._context.load_module(image)

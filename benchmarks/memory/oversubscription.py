@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from farlane.backend.memory.planner.policies import POLICIES
+from farlane.backend.memory.replacement import POLICIES
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import install
 

@@ -46,7 +46,7 @@ class RunCommand:
             help="device memory on the embedded host when the program may allocate more than that: data then move to the host and back",
         )
         parser.add_argument(
-            "--memory-policy", metavar="lru|future|genetic|dp", help="what moves when it is full (default: future)"
+            "--memory-policy", metavar="POLICY", help="who goes when it is full (`farlane serve --help` names them)"
         )
         parser.add_argument(
             "--memory-trace", metavar="FILE", help="write what launches and copies access, for `farlane plan`"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from farlane.backend.device.null import NullDevice
-from farlane.backend.host import Host
+from farlane.backend.host.host import Host
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from farlane.frontend import steering

@@ -14,13 +14,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from farlane.backend import flat
 from farlane.backend.jit.compile import cache, native, tiers
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.ptx.declarations import Module, PtxError
 from farlane.backend.jit.runtime.arenas import Worker
 from farlane.backend.jit.runtime.structures import Launch
-from farlane.backend.loading import Loaded
+from farlane.backend.system import flat
+from farlane.backend.system.loading import Loaded
 
 if TYPE_CHECKING:
     from farlane.backend.jit.ptx.model import Body

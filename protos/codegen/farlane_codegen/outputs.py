@@ -42,6 +42,7 @@ def outputs(root: Path) -> dict[Path, str]:
         crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes),
         backend / "handlers/generated_operations.py": python_operations.emit(tape),
         root / "tests/clients/tape_client/generated_operations.py": python_encoders.emit(tape),
+        backend / "device/generated_attributes.py": errors_table.emit_python_attributes(attributes),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
         root / "docs/coverage.md": coverage_page.emit(api, driver),
     }

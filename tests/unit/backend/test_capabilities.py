@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from farlane.backend.device import capabilities
-from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.specification import Specification, attributes
 
@@ -23,7 +24,7 @@ def test_every_attribute_of_both_apis_has_a_value() -> None:
 
 @pytest.mark.parametrize(("name", "clusters"), [("7.5", 0), ("8.0", 0), ("8.6", 0), ("9.0", 1), ("12.0", 1)])
 def test_capability(name: str, clusters: int) -> None:
-    device = SimDevice(threads=1, capability=capabilities.parse(name))
+    device = SimDevice(DeviceOptions(capability=name), threads=1)
     description = device.describe()
     device.close()
     assert description.takes_any_ptx

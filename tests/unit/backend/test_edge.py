@@ -18,13 +18,13 @@ import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.null import NullDevice
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import Host
-from farlane.backend.images import digest_of
+from farlane.backend.host.host import Host
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.objects.images import digest_of
 from farlane.backend.server import edge as edge_module
 from farlane.backend.server import service
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import EndpointError, parse
-from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
 from waiting import eventually

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from farlane.backend import files
+from farlane.backend.system import files
 
 
 def test_a_file_and_its_folder_come_into_being_and_only_the_file_is_there(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Flat images (backend/flat.py): what LLVM's linker makes of an object, made by ours; and bad ones."""
+"""Flat images (backend/system/flat.py): what LLVM's linker makes of an object, made by ours; and bad ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import struct
 from itertools import pairwise
 
 import pytest
-from farlane.backend import flat
 from farlane.backend.jit import Options
 from farlane.backend.jit.compile import native
-from farlane.backend.loading import Loaded
+from farlane.backend.system import flat
+from farlane.backend.system.loading import Loaded
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="flat images are for x86-64")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.handles import LIVE_LIMIT, HandleTable
+from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable
 
 
 @pytest.fixture

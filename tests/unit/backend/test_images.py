@@ -8,7 +8,7 @@ import threading
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.images import IMAGE_LIMIT, ImageStore, SessionImages, digest_of
+from farlane.backend.objects.images import IMAGE_LIMIT, ImageStore, SessionImages, digest_of
 
 
 def image(number: int, size: int = 100) -> bytes:

@@ -12,7 +12,7 @@ import ctypes
 import llvmlite.binding as llvm
 from farlane.backend.jit.compile import native
 from farlane.backend.jit.options import Options
-from farlane.backend.loading import Loaded
+from farlane.backend.system.loading import Loaded
 
 PAGE, NOTHING, RESERVED = 4096, 0, 0x4022  # MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
 libc = ctypes.CDLL(None)

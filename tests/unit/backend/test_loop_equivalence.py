@@ -17,8 +17,8 @@ import pytest
 from farlane.backend.device import registry
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
-from farlane.backend.images import digest_of
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.objects.images import digest_of
 
 MEMORY = 1 << 14
 LONGEST = 6000

@@ -12,7 +12,7 @@ import pytest
 from farlane.backend.device import registry
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.loops.columns import VALUES, read_headers
 from farlane.backend.loops.store import TemplateStore
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from farlane.analyzer.loader import elf
 from farlane.analyzer.manifest import reader
-from farlane.backend import manifests as module
 from farlane.backend.device.null import NullDevice
-from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host, Refused
-from farlane.backend.manifests import (
+from farlane.backend.host import manifests as module
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host, Refused
+from farlane.backend.host.manifests import (
     GuestObject,
     ManifestStore,
     SessionManifests,

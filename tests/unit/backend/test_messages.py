@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from farlane.backend.host import Greeting, Reason, Refused
-from farlane.backend.manifests import GuestObject
+from farlane.backend.host.host import Greeting, Reason, Refused
+from farlane.backend.host.manifests import GuestObject
+from farlane.backend.host.session import Reply
 from farlane.backend.plane import read_tape
 from farlane.backend.server import messages
-from farlane.backend.session import Reply
 from farlane.v1 import session_pb2 as pb
 from hypothesis import example, given
 from hypothesis import strategies as st

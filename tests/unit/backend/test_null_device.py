@@ -8,8 +8,8 @@ import types
 
 import pytest
 from farlane.backend.device import registry
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.device.specification import Specification, attributes
 

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.payloads import CACHE_BYTES, LZ4, MAX_RAW, ZSTD, PayloadStore, expand
+from farlane.backend.objects.payloads import CACHE_BYTES, LZ4, MAX_RAW, ZSTD, PayloadStore, expand
 
 
 def compressed(raw: bytes, flags: int) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from farlane.backend.commands import devices
-from farlane.backend.sizes import parse_bytes
+from farlane.backend.commands.sizes import parse_bytes
 from farlane.v1 import admin_pb2
 from waiting import eventually
 
@@ -263,7 +263,10 @@ class TestDevices:
     ("options", "told"),
     [
         (["--device", "sim", "--device-memory", "3M"], "a device memory of 3145728 bytes is no multiple of 2 MiB"),
-        (["--device", "null", "--device-memory", "4M"], "on the simulated device only; the device is null"),
+        (
+            ["--device", "null", "--device-memory", "4M"],
+            "--device-memory is for the simulated device; the device is null",
+        ),
     ],
 )
 def test_memory_options_that_mean_nothing(options: list[str], told: str) -> None:

@@ -11,9 +11,9 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import DIGESTS_LIMIT, Greeting, Host, Reason, Refused
-from farlane.backend.images import digest_of
-from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.host.host import DIGESTS_LIMIT, Greeting, Host, Reason, Refused
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.objects.images import digest_of
 
 FENCE = encode("FENCE", 7, 0)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from farlane.backend import flat, jit
+from farlane.backend import jit
 from farlane.backend.jit.compile import cache, kernels
+from farlane.backend.system import flat
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 

@@ -154,10 +154,9 @@ def test_full_code_on_disk_comes_before_light(monkeypatch: pytest.MonkeyPatch, t
     assert again.light is not None
 
 
-def test_tiers_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiers_can_be_turned_off() -> None:
     assert tiers.options().light
-    monkeypatch.setenv(tiers.VARIABLE, "off")
-    assert not tiers.options().light
+    assert not tiers.options(tiers=False).light
 
 
 def test_another_version_s_compiler_is_not_used() -> None:

@@ -69,11 +69,10 @@ def test_clusters_of_a_launch(program: Program, cooperative: bool) -> None:
     assert np.array_equal(launch(program, "most", 6, 3), expected(6, 3))
 
 
-def test_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_several_threads() -> None:
     found = []
-    for threads in ("1", "2", "3"):
-        monkeypatch.setenv("FARLANE_SIM_THREADS", threads)
-        device = SimDevice()
+    for threads in (1, 2, 3):
+        device = SimDevice(threads=threads)
         program = Program(device)
         program.module = program.context.load_module(MODULE.encode())
         found.append(launch(program, "free", 3000, 6, 128))

@@ -132,8 +132,7 @@ def test_what_shows_that_a_kernel_waits_for_later_blocks(program: Program) -> No
 def test_waves_of_blocks_that_wait_for_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grid of more blocks than there can be at once; each waits for one of its own eight. What is in memory at once is bounded."""
     monkeypatch.setattr(reserve, "BLOCKS", 16)
-    monkeypatch.setenv("FARLANE_SIM_THREADS", "2")
-    device = SimDevice()
+    device = SimDevice(threads=2)
     program = Program(device)
     text = MODULE.replace("setp.eq.u32 %p0, %r2, %r1;", "and.b32 %r2, %r0, 7; setp.eq.u32 %p0, %r2, 7;")
     program.module = program.context.load_module(text.encode())

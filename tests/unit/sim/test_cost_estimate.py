@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.runtime import prepared
@@ -60,9 +61,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimDevice]:
-    monkeypatch.setenv("FARLANE_JIT_TIERS", "off")  # else a launch may go in parts
-    device = SimDevice(threads=2)
+def device() -> Iterator[SimDevice]:
+    device = SimDevice(DeviceOptions(tiers=False), threads=2)  # else a launch may go in parts
     yield device
     device.close()
 
@@ -80,7 +80,7 @@ def test_short_launches_ask_nobody_and_compute_the_same(
     found = program.read(at, values.nbytes)
     program.context.close()
     assert len(asked) == expected
-    alone_device = SimDevice(threads=1)
+    alone_device = SimDevice(DeviceOptions(tiers=False), threads=1)
     other = Program(alone_device)
     at = other.allocate(values.nbytes, values.tobytes())
     for _ in range(5):

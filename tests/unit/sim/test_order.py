@@ -1,12 +1,12 @@
-"""FARLANE_SIM_ORDER: floating-point atomics in the order of blocks on one thread, or as they come on several."""
+"""The option `order`: floating-point atomics in the order of blocks on one thread, or as they come on several."""
 
 from __future__ import annotations
 
 import struct
 
 import pytest
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.launching.pool import ORDER_VARIABLE
 
 from .conftest import Program, pack
 
@@ -30,15 +30,9 @@ MODULE = """.version 7.5
     ("order", "kernel", "helpers"),
     [("same", "sum", 0), ("fast", "sum", 1), ("fast", "told", 0), (None, "sum", 0)],
 )
-def test_sums_on_several_threads_only_when_asked_for(
-    monkeypatch: pytest.MonkeyPatch, order: str | None, kernel: str, helpers: int
-) -> None:
+def test_sums_on_several_threads_only_when_asked_for(order: str | None, kernel: str, helpers: int) -> None:
     """What prints stays on one thread. The sum is of ones, so it is the same in any order."""
-    if order is None:
-        monkeypatch.delenv(ORDER_VARIABLE, raising=False)
-    else:
-        monkeypatch.setenv(ORDER_VARIABLE, order)
-    device = SimDevice(threads=2)
+    device = SimDevice(DeviceOptions() if order is None else DeviceOptions(order=order), threads=2)
     try:
         program = Program(device)
         program.module = program.context.load_module(MODULE.encode())
@@ -53,7 +47,6 @@ def test_sums_on_several_threads_only_when_asked_for(
         device.close()
 
 
-def test_another_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ORDER_VARIABLE, "any")
-    with pytest.raises(ValueError, match=ORDER_VARIABLE):
-        SimDevice(threads=1)
+def test_another_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="the order 'any': it must be same or fast"):
+        DeviceOptions(order="any")

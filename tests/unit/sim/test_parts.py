@@ -25,7 +25,6 @@ BLOCKS = 30011
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_block_runs_once(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(jit.tiers.VARIABLE, raising=False)
     device = SimDevice(threads=threads)
     context = device.open_context(1 << 30)
     try:

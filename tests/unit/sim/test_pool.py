@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
-from farlane.backend.device.sim.launching.pool import THREADS_VARIABLE, Pool, thread_count
+from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.jit import CompiledKernel, Launch, Worker
 from threadless import threadless
 from waiting import eventually
@@ -185,14 +185,3 @@ def test_closing_ends_helpers_each_when_its_launch_is_over(own: Worker) -> None:
     assert all(thread.is_alive() for thread in started)
     release.set()
     eventually(lambda: not any(thread.is_alive() for thread in started))
-
-
-def test_thread_count_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(THREADS_VARIABLE, "3")
-    assert thread_count() == 3
-    for wrong in ("0", "-1", "many", "", "99999"):
-        monkeypatch.setenv(THREADS_VARIABLE, wrong)
-        with pytest.raises(ValueError, match=THREADS_VARIABLE):
-            thread_count()
-    monkeypatch.delenv(THREADS_VARIABLE)
-    assert thread_count() >= 1

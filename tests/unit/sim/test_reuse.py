@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape, Rows
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import Oversubscription, SimDevice
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.memory.managed import ManagedMemory
 from farlane.backend.device.sim.memory.window import PAGE, Window
-from farlane.backend.memory.planner.policies import POLICIES
 from farlane.backend.memory.planner.trace import Trace
+from farlane.backend.memory.replacement import POLICIES
 
 IMAGE = (Path(__file__).parent / "reuse.ptx").read_bytes()
 MEMORY = 2 << 20
@@ -275,14 +276,11 @@ def test_sessions_that_only_record_share_the_device(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "no step was recorded"
 
 
-def test_the_wish_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Oversubscription.from_environment() is None
-    monkeypatch.setenv("FARLANE_MEMORY_POLICY", "best")
+def test_the_options_of_reuse() -> None:
+    assert Oversubscription.of(DeviceOptions()) is None
     with pytest.raises(ValueError, match="a policy, best, without a bound"):
-        Oversubscription.from_environment()
-    monkeypatch.setenv("FARLANE_DEVICE_MEMORY", str(4 << 20))
-    with pytest.raises(ValueError, match="'best' is no policy; there are lru, future, genetic, dp"):
-        Oversubscription.from_environment()
-    monkeypatch.setenv("FARLANE_MEMORY_POLICY", "lru")
-    monkeypatch.setenv("FARLANE_MEMORY_TRACE", "/trace.json")
-    assert Oversubscription.from_environment() == Oversubscription(4 << 20, "lru", "/trace.json")
+        DeviceOptions(policy="best")
+    with pytest.raises(ValueError, match=f"'best' is no policy; there are {', '.join(POLICIES)}"):
+        Oversubscription.of(DeviceOptions(memory=4 << 20, policy="best"))
+    options = DeviceOptions(memory=4 << 20, policy="lru", trace="/trace.json")
+    assert Oversubscription.of(options) == Oversubscription(4 << 20, "lru", "/trace.json")

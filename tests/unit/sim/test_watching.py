@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from farlane.backend.device.base import CudaError
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.options import VARIABLE, Oversubscription, Settings
+from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.memory.config import ConfigError
 from farlane.backend.memory.cores.trace import TraceReader
 
@@ -33,7 +34,7 @@ def open_session(tmp_path: Path) -> Iterator[Callable[..., Program]]:
     def make(threads: int = 2, **wanted: Any) -> Program:
         (tmp_path / "memory.toml").write_text(SMALL)
         settings = Settings(str(tmp_path / "memory.toml"), str(tmp_path / "report.json"), **wanted)
-        device = SimDevice(threads=threads, watched=settings)
+        device = SimDevice(threads=threads, model=settings)
         devices.append(device)
         return Program(device)
 
@@ -110,7 +111,7 @@ def test_what_moves_is_in_the_report(tmp_path: Path) -> None:
         wanted = Settings(str(tmp_path / "memory.toml"), str(tmp_path / "report.json"), tlb=False)
         (tmp_path / "memory.toml").write_text(SMALL)
         managed = None if memory is None else Oversubscription(memory)
-        device = SimDevice(threads=1, watched=wanted, oversubscription=managed)
+        device = SimDevice(threads=1, model=wanted, oversubscription=managed)
         program = Program(device)
         values = np.arange(1 << 19, dtype="f4")  # 2 MiB each
         arrays = [program.allocate(values.nbytes, values.tobytes()) for _ in range(3)]
@@ -152,12 +153,11 @@ def program_device(program: Program) -> SimDevice:
     return device
 
 
-def test_wrong_settings_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text("[tlb.private]\nentires = 1\n")
     with pytest.raises(ConfigError, match="entires"):
-        SimDevice(watched=Settings(str(path), ""))
+        SimDevice(model=Settings(str(path), ""))
     (tmp_path / "settings.json").write_text('{"memory": "mgpusim"}')
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "settings.json"))
     with pytest.raises(ValueError, match=r"settings\.json"):
-        SimDevice()
+        SimDevice(DeviceOptions(model=str(tmp_path / "settings.json")))
