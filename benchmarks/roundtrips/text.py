@@ -186,7 +186,7 @@ def text(record: Record) -> str:
 
 MARKDOWN_HEAD = """# Round trips
 
-What deferral saves at a distance. Written by `farlane bench roundtrips --output docs` (also part of `make bench`); the same figures are in
+What deferral saves at a distance. Written by `farlane bench roundtrips --output docs/roundtrips` (also part of `make bench`); the same figures are in
 [roundtrips.html](roundtrips.html) and [roundtrips.json](roundtrips.json).
 
     farlane bench roundtrips                       # everything, about twenty minutes
@@ -194,7 +194,7 @@ What deferral saves at a distance. Written by `farlane bench roundtrips --output
     farlane bench roundtrips --output FOLDER       # roundtrips.json, .md, .html, .png
 
 Guest and host run on one machine over a Unix socket with the simulated device. Between them is a forwarder
-([delay_proxy.cpp](../benchmarks/roundtrips/delay_proxy.cpp)) that delays each direction by half the round trip and does not limit bandwidth. All programs
+([delay_proxy.cpp](../../benchmarks/roundtrips/delay_proxy.cpp)) that delays each direction by half the round trip and does not limit bandwidth. All programs
 print the same in all modes; a difference ends the benchmark. The modes take turns; figures are medians. The host compiles kernels in full at
 once (`FARLANE_JIT_TIERS=off`): else a mode whose runs come later would have faster kernels.
 
