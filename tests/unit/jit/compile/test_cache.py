@@ -61,8 +61,11 @@ def test_loaded_kernels_are_bounded(device: TinyDevice, folder: Path, monkeypatc
     monkeypatch.setattr(kernels, "MAX_LOADED", 2)
     for number in (1, 2, 3, 1):
         launch(device, number)
-    assert len(kernels._compiled) == 2
-    assert device.kernel.info.cached == "disk"
+    assert device.kernel.info.cached == "disk", "the oldest was dropped"
+    reloaded = device.kernel
+    launch(device, 3)
+    launch(device, 1)
+    assert device.kernel is reloaded, "two are kept"
 
 
 def test_damaged_entries_are_recompiled(device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

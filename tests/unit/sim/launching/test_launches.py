@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import struct
 import threading
@@ -15,7 +16,7 @@ from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.sim.launching import admission, caches, compiling, launches
-from farlane.backend.device.sim.runtime.modules import SimFunction
+from farlane.backend.device.sim.runtime import prepared
 from sim_program import Program, pack
 from waiting import eventually
 
@@ -95,30 +96,33 @@ def test_dynamic_shared_memory_needs_the_attribute_beyond_48_kib(program: Progra
     assert refused(program, "reverse", pack("Q", at), block=64, shared=100 << 10).code == 1
 
 
-def test_shapes_in_turn_are_prepared_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as are kept; and what they were checked against may change."""
-    prepared: list[tuple[int, int, int]] = []
-    original = launches.Launcher._prepare
-
-    def counting(self: launches.Launcher, function: SimFunction, shape: LaunchShape) -> launches.Prepared:
-        prepared.append(shape.grid)
-        return original(self, function, shape)
-
-    monkeypatch.setattr(launches.Launcher, "_prepare", counting)
+def test_shapes_in_turn(program: Program) -> None:
+    """A shape that was launched before is checked again when what it was checked against has changed."""
     data = np.arange(64 * 20, dtype=np.uint32)
     expected = data.reshape(20, 64)[:, ::-1]
     for blocks in (20, 3, 7) * 3:
         at = program.allocate(data.nbytes, data.tobytes())
         program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
         assert program.read(at, 256 * blocks) == expected[:blocks].tobytes()
-    assert prepared == [(20, 1, 1), (3, 1, 1), (7, 1, 1)]
-    program.context.set_function_attribute(program.context.function(program.module, "reverse"), 8, 100 << 10)
-    program.launch("reverse", pack("Q", at), grid=3, block=64, shared=256)
-    assert prepared[3:] == [(3, 1, 1)]
-    for blocks in range(1, launches.MOST_SHAPES + 3):
-        program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
     function = program.context.function(program.module, "reverse")
-    assert len(function.earlier) == launches.MOST_SHAPES
+    for limit, fits in ((100 << 10, True), (0, False), (100 << 10, True)):
+        program.context.set_function_attribute(function, 8, limit)
+        for blocks in (3, 7):
+            if fits:
+                program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=60 << 10)
+            else:
+                assert refused(program, "reverse", pack("Q", at), grid=blocks, block=64, shared=60 << 10).code == 1
+
+
+def test_what_is_kept_of_many_shapes_is_bounded(program: Program) -> None:
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(each, prepared.Prepared) for each in gc.get_objects())
+
+    before = kept()
+    for blocks in range(1, launches.MOST_SHAPES * 3):
+        program.launch("nothing", grid=blocks)
+    assert kept() - before <= launches.MOST_SHAPES + 1
 
 
 def test_a_launch_knows_from_when_on_it_writes_more_than_caches_hold(program: Program) -> None:

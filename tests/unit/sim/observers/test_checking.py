@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from array import array
 
 import pytest
 from farlane.backend import jit
@@ -103,20 +102,6 @@ def test_addresses() -> None:
     assert say(0x1002, 4, [], [])[1] == "and there is no allocation"
     assert findings.demangled("_Z5storePii") == "store(int*, int)"
     assert findings.demangled("_Z") == "_Z"
-
-
-def test_ranges_come_and_go() -> None:
-    """Neighbours that touch, as blocks of the device heap do."""
-    table = checks.Table()
-    table.set_ranges([(16, 32), (64, 80)])
-    table.add_range(32, 48)
-    table.add_range(48, 64)
-    assert table._ranges == array("Q", [16, 32, 32, 48, 48, 64, 64, 80])
-    table.remove_range(32)
-    table.remove_range(64)
-    assert table._ranges == array("Q", [16, 32, 48, 64])
-    table.remove_range(16)
-    assert table._findings.count == 1
 
 
 def test_without_checks_nothing_is_compiled_in(program: Program) -> None:

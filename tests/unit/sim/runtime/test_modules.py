@@ -87,12 +87,13 @@ def test_unloading_frees_variables_and_ends_functions(program: Program) -> None:
     context = program.context
     twin = context.load_module(program.image)
     function = context.function(twin, "count")
-    address, _ = context.variable(twin, "counter")
-    before = len(context._memory.allocations)
-    context.unload_module(twin)
-    assert len(context._memory.allocations) == before - 4  # it has four variables
-    with pytest.raises(CudaError):
+    addresses = [context.variable(twin, name)[0] for name in ("counter", "counter_pointer", "factors", "table")]
+    for address in addresses:
         program.read(address, 4)
+    context.unload_module(twin)
+    for address in addresses:
+        with pytest.raises(CudaError):
+            program.read(address, 4)
     for call in (
         lambda: context.function(twin, "count"),
         lambda: context.variable(twin, "counter"),

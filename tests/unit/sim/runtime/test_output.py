@@ -31,7 +31,10 @@ def test_limits_count_from_the_next_launch_on_and_are_bounded() -> None:
     out.add(2, b"12345678")
     assert out.take() == b"123412345678"
     out.set_limit(1 << 60)
-    assert out._current.limit == output.MAX_LIMIT
+    out.add(3, bytes(output.MAX_LIMIT + 1))
+    assert out.take() == b""
+    out.add(3, bytes(output.MAX_LIMIT))
+    assert len(out.take()) == output.MAX_LIMIT
 
 
 def test_what_nobody_fetches_is_bounded() -> None:
