@@ -58,7 +58,9 @@ def test_a_statically_linked_runtime_runs_and_a_stripped_one_says_what_it_needs(
     """What plain nvcc makes runs; without its symbols it needs the user's word (docs/interoperability.md)."""
     program = tmp_path / "static"
     command = nvcc.command("sm_75", "static")
-    subprocess.run([*command, str(NATIVE / "vecadd.cu"), "-o", str(program)], check=True, env=nvcc.environment())
+    subprocess.run(
+        [*command, str(ENTRIES["vecadd"].sources[0]), "-o", str(program)], check=True, env=nvcc.environment()
+    )
     done = farlane("run", "--", str(program))
     assert (done.returncode, done.stdout, done.stderr) == (0, ENTRIES["vecadd"].expected, "")
     subprocess.run(["strip", program], check=True)

@@ -1,4 +1,4 @@
-"""Dynamic parallelism from kernels' side: the order of what they launch, limits, errors, faults below. tests/native/nested_launches.cu has the rest."""
+"""Dynamic parallelism from kernels' side: the order of what they launch, limits, errors, faults below. tests/native/launches/nested_launches.cu has the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tex, suld and sust against what the descriptor says: formats, places outside, what is no descriptor. Filters and address modes at large: tests/native/textures.cu."""
+"""tex, suld and sust against what the descriptor says: formats, places outside, what is no descriptor. Filters and address modes at large: tests/native/images/textures.cu."""
 
 from __future__ import annotations
 
