@@ -5,7 +5,7 @@ backend: bytes in, replies out; no transport is known here, so that another can 
 
 The queue of groups is the transport's own: `submit` runs a message to its end before the next is taken, so that what the host
 holds of a session is one message (`MESSAGE_BYTES`) and whatever window the transport grants. No thread of its own, no hand-off:
-the thread that received the message replays it (server/calls.py says why).
+the thread that received the message replays it (farlane.backend.plane).
 
 Locking: `submit` and `close` are called from one thread at a time; `interrupt` alone may come from another.
 Source: protos/tape.md, "Carriage"; docs/architecture.md, "Session and host".
