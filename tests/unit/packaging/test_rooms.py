@@ -1,0 +1,20 @@
+"""No folder of tests, benchmarks or pages is too full to see what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MOST = 20
+SOURCES = {".py", ".cu", ".cuh", ".c", ".cpp", ".h", ".ptx", ".md", ".toml", ".txt", ".tsv", ".sh", ".S"}
+
+
+@pytest.mark.parametrize("top", ["tests", "benchmarks", "docs", "examples"])
+def test_no_folder_is_too_full(top: str) -> None:
+    folders: dict[Path, int] = {}
+    for path in (ROOT / top).rglob("*"):
+        if path.suffix in SOURCES and path.name != "__init__.py":
+            folders[path.parent] = folders.get(path.parent, 0) + 1
+    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > MOST} == {}
