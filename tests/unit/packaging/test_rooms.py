@@ -1,7 +1,8 @@
-"""No folder of tests, benchmarks or pages is too full to see what is in it."""
+"""No folder of tests, benchmarks or pages is too full to see what is in it, and docs/architecture.md shows what is there."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,15 @@ def test_no_folder_is_too_full(top: str) -> None:
         if path.suffix in SOURCES and path.name != "__init__.py":
             folders[path.parent] = folders.get(path.parent, 0) + 1
     assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > MOST} == {}
+
+
+def test_the_page_shows_the_folders() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    picture = page[page.index("## The repository's rooms") : page.index("## Execution classes")]
+    made = {"build", "dist", "farlane.egg-info", "shared", "__pycache__"}
+
+    def folders(top: Path) -> set[str]:
+        return {path.name for path in top.iterdir() if path.is_dir() and path.name[0] != "."} - made
+
+    assert set(re.findall(r"^    (\w+)/", picture, re.M)) == folders(ROOT)
+    assert set(re.findall(r"^      (\w+)/", picture, re.M)) == folders(ROOT / "tests")
