@@ -14,7 +14,7 @@ Source: protos/tape.md, "Carriage"; docs/architecture.md, "Session and host".
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from farlane.backend.device.base import Window
@@ -80,10 +80,6 @@ class Session:
     @property
     def images(self) -> SessionImages:
         return self.resources.images
-
-    def watch(self, others: Callable[[], bool]) -> None:
-        """`others` says at once whether the guest has sent something that was not submitted yet: nothing runs ahead of that."""
-        self._replay.others = others
 
     def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Reply]:
         """Replays one message of a group, the records in buffer[start:end].
