@@ -4,7 +4,7 @@ The kernels (kernels/tiled.cu) have the shape of fast libraries' ones for GPUs: 
 registers, tiles go through shared memory by plain copies, with a check at every access, with two buffers, or by
 cp.async. All in one run, rounds of all interleaved, medians; every result is compared with NumPy's.
 
-    python benchmarks/tiled.py [--side N] [--rounds N] [--threads N] [--only NAME,...] [--processor] [--goal RATIO]
+    python benchmarks/compiler/tiled.py [--side N] [--rounds N] [--threads N] [--only NAME,...] [--processor] [--goal RATIO]
 
 On a machine that others use as well: --processor --threads 1, which takes processor time and the least of the rounds.
 With --goal the exit status tells whether every tiled kernel takes at most that many times OpenBLAS's time.

@@ -1,6 +1,6 @@
 """What loading a library with hundreds of GPU images costs a guest: dlopen under `farlane run`, and beside it without.
 
-Usage: python benchmarks/library_load.py [LIBRARY]
+Usage: python benchmarks/compiler/library_load.py [LIBRARY]
 
 LIBRARY is libcublasLt.so.13 unless another is named; it is looked for in .cache/libraries, where this puts it:
 python -m pip install --target .cache/libraries nvidia-cublas
@@ -17,7 +17,7 @@ from pathlib import Path
 
 RUNS = 9
 GOAL = 50.0  # milliseconds
-LIBRARIES = Path(__file__).parents[1] / ".cache/libraries"
+LIBRARIES = Path(__file__).parents[2] / ".cache/libraries"
 LOADER = """
 import ctypes, sys, time
 start = time.perf_counter()

@@ -4,7 +4,7 @@ Everything in one run, rounds of all runners interleaved, medians. The device is
 access. Goals: geometric mean at most 0.7 of gcc's time (best of plain and OpenMP, same number of threads), none above 1.5;
 at least PoCL's speed in geometric mean; 1000 times Numba's simulator, per unit of work, since that one can only do small sizes.
 
-    python benchmarks/jit.py [--rounds N] [--threads N] [--scale N] [--only NAME,...] [--markdown FILE] [--processor]
+    python benchmarks/compiler/jit.py [--rounds N] [--threads N] [--scale N] [--only NAME,...] [--markdown FILE] [--processor]
 
 On a machine that others use as well: --processor --threads 1, which takes processor time and the least of the rounds.
 """

@@ -5,7 +5,7 @@ launch, and in full, as once it has been used (backend/jit/compile/tiers.py). Go
 worst 1 s, from the cache 1 ms, a launch 10 us. The reference is gcc -O3 on loops.c of the kernel benchmark: 15 functions. Thread
 processor time is shown beside wall time, since other work on the machine stretches the latter.
 
-    python benchmarks/jit_compile.py [--only NAME,...]
+    python benchmarks/compiler/jit_compile.py [--only NAME,...]
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from farlane.frontend.devtools.programs import Build
 from farlane.roundtrips.text import Table
 from kernels.runners import FOLDER
 
-REGISTRY = Path(__file__).parents[1] / "tests/native/registry.toml"
+REGISTRY = Path(__file__).parents[2] / "tests/native/registry.toml"
 MAGIC = bytes.fromhex("50ed55ba")
 CAPABILITY = (9, 0)
 

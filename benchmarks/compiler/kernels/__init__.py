@@ -1,4 +1,4 @@
-"""The kernels that benchmarks/jit.py times, and the ways to run them.
+"""The kernels that benchmarks/compiler/jit.py times, and the ways to run them.
 
 - kernels.inc, portable.h: the kernels, one text for CUDA and OpenCL; loops.c: the C loops a user would write instead.
 - suite.py: for each kernel its data, launches, loop and numpy expression. runners.py: simulated device, gcc, numpy.
