@@ -72,7 +72,7 @@ SUPPORT = {
     # The tape's VARIABLE_OPEN says a variable's size, it does not ask for it. A loop is a REPEAT of the tape, not a call.
     "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES, REPEAT})),
     # What a program sees that calls libcuda.so.1. The driver chooses addresses; the device's time and loops are not its to see; a buffer of parameters may end in padding;
-    # a kernel is ended by ending the program (tests/e2e). Mappings have functions of their own there (tests/native/vmm_*.cu).
+    # a kernel is ended by ending the program (tests/e2e). Mappings have functions of their own there (tests/native/memory/vmm_*.cu).
     "driver": Row(
         "sim",
         remote=True,

@@ -93,7 +93,7 @@ def translate(
     module: Module, name: str, block: tuple[int, int, int], options: Options
 ) -> tuple[KernelInfo, bytes, str]:
     """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
-    # The translator is a third of what a host would import, and the cache may know all kernels (tests/unit/jit/test_cache.py).
+    # The translator is a third of what a host would import, and the cache may know all kernels (tests/unit/jit/compile/test_cache.py).
     from farlane.backend.jit.lowering.kernel import KernelContext
 
     start = time.perf_counter()

@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn pages_are_elsewhere_while_a_readback_has_them_and_back_with_what_was_written_there() {
-        let Some(kernel) = Userfault::open() else { return }; // tests/e2e/test_guards.py says when that is so
+        let Some(kernel) = Userfault::open() else { return }; // tests/e2e/loops/test_guards.py says when that is so
         let start = memory(6);
         let store = kernel.take(start, 5 * PAGE).expect("a mapping of memory");
         assert_eq!((byte(store), byte(store + 3 * PAGE), byte(store + 4 * PAGE)), (1, 4, 5));
