@@ -48,6 +48,24 @@ impl fmt::Debug for Reading {
     }
 }
 
+impl Shared {
+    /// Waits for something that the connection's threads bring about.
+    pub(crate) fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
+        match &self.reading {
+            Some(reading) => reading.rely(wait),
+            None => wait(),
+        }
+    }
+
+    /// Waits for the outcome; `None` when the session ended first.
+    pub(crate) fn wait(&self, waiter: &Waiter) -> Option<Answer> {
+        match &self.reading {
+            Some(reading) => reading.wait(self, waiter),
+            None => waiter.wait(),
+        }
+    }
+}
+
 /// What came of an attempt to read a message.
 enum Step {
     Read,
