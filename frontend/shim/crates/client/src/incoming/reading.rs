@@ -197,9 +197,9 @@ impl Reading {
 
 /// The next message, if it begins in time.
 fn message(receiver: &mut Receiver, until: Option<Instant>) -> Result<Vec<u8>, Error> {
-    let length = receiver.next(until)?;
-    let mut message = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-    receiver.read(&mut message, None)?;
+    receiver.next(until)?;
+    let mut message = Vec::new();
+    receiver.rest(&mut message, None)?;
     Ok(message)
 }
 
