@@ -141,7 +141,6 @@ impl Reading {
 
     /// Our thread.
     pub(crate) fn run(&self, shared: &Shared) {
-        mem::forget(Ignored::begin()); // until the thread has ended
         while !self.closed.load(Ordering::SeqCst) {
             if self.taken.swap(false, Ordering::SeqCst) && self.relying.load(Ordering::SeqCst) == 0 {
                 self.keep_away(QUIET);
