@@ -15,6 +15,7 @@ import sys
 import threading
 
 from farlane.backend import log as logs
+from farlane.backend.commands import HELP
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
 from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
@@ -122,8 +123,6 @@ def _capability(arguments: argparse.Namespace) -> None:
 
 class ServeCommand:
     """Opens the device, listens, serves until a signal."""
-
-    help = "serve a device to guests"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -292,7 +291,7 @@ command = ServeCommand()
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="farlane serve", description=command.help)
+    parser = argparse.ArgumentParser(prog="farlane serve", description=HELP["serve"])
     command.add_arguments(parser)
     return command.run(parser.parse_args(argv))
 

@@ -27,8 +27,6 @@ FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, sign
 class RunCommand:
     """Starts an embedded host unless one is named, starts the program, reports, and ends with the program's exit status."""
 
-    help = "run a CUDA program on a host, or on an embedded host with the simulated device"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--host", metavar="URL", help="grpc://host:port or unix:///path of a running `farlane serve`"
