@@ -18,7 +18,7 @@ from farlane.backend import log as logs
 from farlane.backend.commands import HELP
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
-from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
+from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host, version
 from farlane.backend.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
@@ -247,6 +247,7 @@ class ServeCommand:
                             "%s can be reached from other machines, without authentication or encryption", endpoint
                         )
                 _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
+                version()  # read while the first guest starts
                 signals.wait()
                 log.info("stopping: %d sessions open", host.sessions)
                 if not os.environ.get(MODEL_VARIABLE):
@@ -297,4 +298,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    status = main()
+    # Everything is closed: taking the interpreter down would take longer than all of the end, and a launcher waits for it.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = {"capstone", "google.protobuf", "grpc", "llvmlite", "networkx", "numba", "numpy"}
+HEAVY = {"capstone", "elftools", "google.protobuf", "grpc", "llvmlite", "networkx", "numba", "numpy"}
 
 # Runs a command and prints which modules are loaded at its end.
 LOADED = """
