@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape
-
-INVALID_CONFIGURATION = 9
+from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.generated_errors import INVALID_CONFIGURATION
 
 
 class Limits:

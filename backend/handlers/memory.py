@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.payloads import expand
-from farlane.backend.resources import Resources
+from farlane.backend.objects.payloads import expand
+from farlane.backend.objects.resources import Resources
 
 
 class Reading(NamedTuple):
@@ -37,7 +37,7 @@ def free(resources: Resources, address: int) -> None:
 
 
 def alias(resources: Resources, address: int, device: int, size: int) -> None:
-    resources.context.alias(address, resources.rows(device, size, size, 1).address, size)
+    resources.context.map_host(address, resources.rows(device, size, size, 1).address, size)
 
 
 def memset(

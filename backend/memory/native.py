@@ -25,10 +25,10 @@ from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
-from farlane.backend import files, flat
-from farlane.backend.loading import Loaded
 from farlane.backend.memory import optimising
 from farlane.backend.memory.optimising import Known
+from farlane.backend.system import files, flat
+from farlane.backend.system.loading import Loaded
 
 Entry = Callable[[int, int, int], int]
 

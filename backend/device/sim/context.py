@@ -18,6 +18,7 @@ from farlane.backend.device import reports
 from farlane.backend.device.allocations import MAPPED, Allocation
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.limits import Limits
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.launching.launches import Launcher
 from farlane.backend.device.sim.launching.pool import Pool
@@ -32,14 +33,12 @@ from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
 from farlane.backend.jit import Options
 
 if TYPE_CHECKING:
-    from farlane.backend.device.sim.observers.watching import Watch
+    from farlane.backend.device.sim.observers.modelling import ModelObserver
 
-INVALID_VALUE = 1
-INVALID_RESOURCE_HANDLE = 400
-NOT_SUPPORTED = 801
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
 _NON_PORTABLE_CLUSTERS = 14  # cudaFuncAttributeNonPortableClusterSizeAllowed
@@ -60,9 +59,10 @@ class SimContext(Context):
         pool: Pool,
         limits: Limits,
         on_close: Callable[[SimContext], None],
-        watched: tuple[Settings, int] | None = None,
+        modelled: tuple[Settings, int] | None = None,
         oversubscription: Oversubscription | None = None,
         number: int = 1,
+        options: DeviceOptions = DEFAULT,
     ) -> None:
         self.quota = quota
         self.device_nanoseconds = 0
@@ -70,21 +70,24 @@ class SimContext(Context):
         self._limits = limits
         self._pool = pool
         self._on_close = on_close
+        self._options = options
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._memory = _memory(quota, budget, physical, oversubscription, number)
-        self.foresees = self._memory.foresees
+        self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
         self._observers = Observers()
-        if watched is not None:
-            self._observers.add(_watch(*watched, self._memory))
+        if modelled is not None:
+            self._observers.add(_model_observer(*modelled, self._memory))
         self._runtime = Runtime(self._memory, self._observers, limits.attributes)
         self._begin()
 
     def _begin(self) -> None:
         self._timeline = Timeline()
-        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime, self._observers)
+        self._launcher = Launcher(
+            self._memory, self._pool, self._limits, self._runtime, self._observers, self._options.tiers
+        )
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
@@ -97,7 +100,7 @@ class SimContext(Context):
             self._end_modules()
             if self._working.acquire(timeout=_CLOSE_SECONDS):
                 self._observers.close(self._memory.report())
-                reports.write(self.report())
+                reports.write(self.report(), self._options.reports)
                 self._memory.close()
                 self._working.release()
             else:
@@ -150,9 +153,9 @@ class SimContext(Context):
                 self._observers.ending(address)
         self._observers.freed(self._memory.free(address))
 
-    def alias(self, address: int, device: int, size: int) -> None:
+    def map_host(self, address: int, device: int, size: int) -> None:
         with self._working:
-            self._memory.alias(address, device, size)
+            self._memory.map_host(address, device, size)
 
     def create_physical(self, size: int) -> PhysicalPart:
         if self._observers.follows_pages:
@@ -256,16 +259,16 @@ class SimContext(Context):
                 self._observers.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
 
-    def _settle(self) -> None:
+    def _synchronized(self) -> None:
         """What comes later is ordered behind all that was."""
         if self._observers:
             with self._working:
                 self._observers.synchronized()
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         with self._working:
             if not self._closed:
-                self._memory.foresee(launches)
+                self._memory.expect(launches)
 
     @property
     def used_bytes(self) -> int:
@@ -298,7 +301,7 @@ class SimContext(Context):
     def wait_event(self, stream: Any, event: Any) -> None:
         self._timeline.check_stream(stream)
         self._timeline.check_event(event)
-        self._settle()
+        self._synchronized()
 
     def stream_done(self, stream: Any) -> bool:
         self._timeline.check_stream(stream)
@@ -325,7 +328,7 @@ class SimContext(Context):
             self._timeline.check_stream(stream)
         if event is not None:
             self._timeline.check_event(event)
-        self._settle()
+        self._synchronized()
 
     def set_limit(self, limit: int, value: int) -> None:
         """Limits count from the next launch on; those of the L2 cache bound nothing that is simulated."""
@@ -338,19 +341,21 @@ class SimContext(Context):
                     function.forget()
 
 
-def _memory(quota: int, budget: Budget, physical: Physical, wish: Oversubscription | None, number: int) -> Memory:
+def _memory(
+    quota: int, budget: Budget, physical: Physical, oversubscription: Oversubscription | None, number: int
+) -> Memory:
     """The memory of session `number`."""
-    if wish is None or not wish.active:
+    if oversubscription is None or not oversubscription.active:
         return Memory(quota, budget, physical)
     from farlane.backend.device.sim.memory.managed import ManagedMemory
 
-    return ManagedMemory(quota, budget, physical, wish, number)
+    return ManagedMemory(quota, budget, physical, oversubscription, number)
 
 
-def _watch(wanted: Settings, session: int, memory: Memory) -> Watch:
+def _model_observer(wanted: Settings, session: int, memory: Memory) -> ModelObserver:
     """The recording of a session."""
-    from farlane.backend.device.sim.observers.watching import Watch
+    from farlane.backend.device.sim.observers.modelling import ModelObserver
 
     if memory.attended:  # its page table says where pages are now, not where they were
-        return Watch(wanted, session, None)
-    return Watch(wanted, session, lambda page_bytes: memory.open_space(page_bytes).page_table)
+        return ModelObserver(wanted, session, None)
+    return ModelObserver(wanted, session, lambda page_bytes: memory.open_space(page_bytes).page_table)

@@ -8,7 +8,7 @@ times never pays for code it does not need; one that uses it long loses little. 
 (register_tiles.py) run three to four times as fast in full code, so LEAST_NS of running is enough for them.
 
 Owns that rule, the process and the replacement. The full code goes to the disk cache, where the next program finds it at once.
-`FARLANE_JIT_TIERS=off` compiles everything in full at first use; so does a machine whose frames cannot be read from its code (native.frame_bytes).
+Where tiers are off, everything is compiled in full at first use; so does a machine whose frames cannot be read from its code (native.frame_bytes).
 
 Threads: `Use.spent` may be called by any; one thread of ours talks to the process. It ends with this process.
 """
@@ -16,7 +16,6 @@ Threads: `Use.spent` may be called by any; one thread of ours talks to the proce
 from __future__ import annotations
 
 import logging
-import os
 import queue
 import threading
 from dataclasses import dataclass, field, replace
@@ -29,18 +28,17 @@ if TYPE_CHECKING:
     from farlane.backend.jit.compile.kernels import CompiledKernel
     from farlane.backend.jit.ptx.declarations import Module
 
-VARIABLE = "FARLANE_JIT_TIERS"
 FULL_OVER_LIGHT = 6  # times as long: measured 5 to 8
 LEAST_NS = 20_000_000
 
 _log = logging.getLogger(__name__)
 
 
-def options() -> Options:
-    """How kernels are compiled at their first launch."""
+def options(tiers: bool = True) -> Options:
+    """How kernels are compiled at their first launch: soon, where there are `tiers`, or in full."""
     from farlane.backend.jit.compile import native
 
-    light = os.environ.get(VARIABLE, "on") != "off" and native.frame_bytes(b"") is not None
+    light = tiers and native.frame_bytes(b"") is not None
     return Options(light=light)
 
 

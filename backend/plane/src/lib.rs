@@ -8,16 +8,19 @@
 //! trip costs no hand-over from one thread to another. While such a thread is busy elsewhere, the listening thread looks after its connection ten
 //! times a second, so that a guest that has gone is noticed and pings are answered.
 //!
-//! - [`server`]: listening, limits, stopping
+//! - [`server`]: calls, limits, stopping; [`listening`]: the sockets, and the thread that accepts
 //! - `connection`: one socket, and the runtime that its threads drive in turn
 //! - [`call`]: one call: messages in, messages out, its end
 //! - [`message`]: a guest's message as far as the plane reads it
+//! - [`ring`]: messages through shared memory
 //!
 //! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
 
 pub mod call;
 mod connection;
+pub mod listening;
 pub mod message;
+pub mod ring;
 pub mod server;
 
 pub use call::{Call, Gone, Received};

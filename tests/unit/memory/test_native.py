@@ -12,23 +12,23 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from farlane.backend import flat
 from farlane.backend.memory import native, optimising
 from farlane.backend.memory.optimising import TABLE, Known
 from farlane.backend.memory.paging import PageTable
 from farlane.backend.memory.tlb import Spec, Stream, counts, layout
 from farlane.backend.memory.tlb.fast import FastTlb
+from farlane.backend.system import flat
 
 USE = """
 import sys
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
-from farlane.backend.memory.cores.touches import rows
+from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.slots.core import Demand
 model = MemoryModel(config.preset("mgpusim"))
 for pages in ([5, 6], [6, 1 << 30]):
     model.begin("kernel", 0, Demand(0, 16, 32), 1)
-    model.touch(rows(pages, 0, 0, 0, [1, 2]))
+    model.touch(records(pages, 0, 0, 0, [1, 2]))
     model.gone(5 << 12, 6 << 12)
 assert model.total.walks == 3 and model.report()["pages"] == 3
 print(sorted(sys.modules.keys() & {"numba", "numpy.ma", "importlib.metadata"}))

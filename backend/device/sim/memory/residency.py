@@ -33,7 +33,7 @@ from farlane.backend.device.sim.memory.store import Store
 from farlane.backend.device.sim.memory.tracing import Recorder
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, READABLE, WRITABLE, Window, runs_of
 from farlane.backend.jit.runtime.services import PageAnswer, Where
-from farlane.backend.memory.planner.policies import Policy, Resident
+from farlane.backend.memory.replacement import Policy, Resident
 
 IN, DIRTY, STORED = 1, 2, 4  # a page's state
 
@@ -133,7 +133,7 @@ class Residency:
         self._stream.clear()
         self._pinned = 0
         if not self.complete and self.extents.pages <= self._budget:
-            self._settle()
+            self._bring_all()
         if self.complete and not self._hides:
             self._open_all()
             return
@@ -224,7 +224,7 @@ class Residency:
     def _hides(self) -> bool:
         return self.recorder is not None
 
-    def _settle(self) -> None:
+    def _bring_all(self) -> None:
         for extent in self.extents:
             self._bring(extent, extent.first, extent.last)
 

@@ -1,6 +1,6 @@
 """What looks at a session's memory and launches, and the one interface through which it hears of them.
 
-An observer overrides what it wants to know of: checks (checking.py), the model of the memory system (watching.py). A session has `Observers`,
+An observer overrides what it wants to know of: checks (checking.py), the model of the memory system (modelling.py). A session has `Observers`,
 most often none; each call reaches all of them, in the order in which they were added. Launches of an observed session run on one thread, and
 its loops call by call.
 """

@@ -21,16 +21,18 @@ from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import MODULE_ALIGNMENT, Memory, Part
 from farlane.backend.device.sim.memory.window import PAGE
 from farlane.backend.fatbin import FatBinaryError, choose_all
+from farlane.backend.generated_errors import (
+    INVALID_DEVICE_FUNCTION,
+    INVALID_KERNEL_IMAGE,
+    INVALID_PTX,
+    INVALID_SYMBOL,
+    NOT_SUPPORTED,
+)
 
 if TYPE_CHECKING:
     from farlane.backend.device.base import LaunchShape
     from farlane.backend.device.sim.runtime.prepared import Prepared
 
-INVALID_SYMBOL = 13
-INVALID_DEVICE_FUNCTION = 98
-INVALID_KERNEL_IMAGE = 200
-INVALID_PTX = 218
-NOT_SUPPORTED = 801
 
 _PLACED = ("global", "const")
 
