@@ -1,62 +1,74 @@
 """The `farlane` command: finds its subcommands and runs one.
 
-Owns nothing but the dispatch. A subcommand is an object with `help`, `add_arguments(parser)` and `run(arguments) -> exit status`,
+Owns nothing but the dispatch. A subcommand is an object with `add_arguments(parser)` and `run(arguments) -> exit status`,
 registered in the entry-point group "farlane.commands": frontend, backend and analyzer each bring their own, and none imports
-another. A subcommand whose module cannot be imported (an extra that is not installed) is listed with the reason.
+another. The package that its module is in says in `HELP` what it does: only the command that runs is imported.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
-from importlib.metadata import entry_points, version
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, distribution, version
 from typing import Protocol
 
+DISTRIBUTION = "farlane"
 GROUP = "farlane.commands"
 
 
 class Command(Protocol):
     """What an entry point of the group "farlane.commands" must be."""
 
-    help: str
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
-def load_commands(wanted: str | None = None) -> tuple[dict[str, Command], dict[str, str]]:
-    """The subcommands by name, and for those that cannot be loaded the reason.
+def installed() -> dict[str, EntryPoint]:
+    """The subcommands' entry points by name, none of them loaded."""
+    # This distribution's alone: reading the entry points of all that are installed takes longer than most commands.
+    return {entry.name: entry for entry in sorted(distribution(DISTRIBUTION).entry_points.select(group=GROUP))}
+
+
+def summaries(entries: Mapping[str, EntryPoint]) -> dict[str, str]:
+    """What each subcommand does, in a line: from `HELP` of the package that its module is in, so that no command is loaded."""
+    packages = {name: importlib.import_module(entry.module.rpartition(".")[0]) for name, entry in entries.items()}
+    return {name: str(package.HELP[name]) for name, package in packages.items()}
+
+
+def build_parser(summaries: Mapping[str, str], commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """The command line.
 
     Args:
-        wanted: load this one alone, when there is one of that name: the others' modules take time.
+        summaries: one line for each subcommand.
+        commands: those whose arguments are known, too.
     """
-    commands: dict[str, Command] = {}
-    broken: dict[str, str] = {}
-    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    for entry in [entry for entry in entries if entry.name == wanted] or entries:
-        try:
-            commands[entry.name] = entry.load()
-        except ImportError as error:
-            broken[entry.name] = str(error)
-    return commands, broken
-
-
-def build_parser(commands: dict[str, Command], broken: dict[str, str]) -> argparse.ArgumentParser:
-    """The whole command line."""
     parser = argparse.ArgumentParser(
         prog="farlane",
         description="Run CUDA programs unchanged where there is no GPU: their calls are batched and replayed on a host.",
-        epilog="; ".join(f"{name} is not available: {reason}" for name, reason in broken.items()) or None,
     )
-    parser.add_argument("--version", action="version", version=f"farlane {version('farlane')}")
+    parser.add_argument("--version", action=_Version)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, command in commands.items():
-        sub = subparsers.add_parser(name, help=command.help, description=command.help)
-        command.add_arguments(sub)
-        sub.set_defaults(execute=command.run)
+    for name, summary in summaries.items():
+        sub = subparsers.add_parser(name, help=summary, description=summary)
+        if name in commands:
+            commands[name].add_arguments(sub)
+            sub.set_defaults(execute=commands[name].run)
     return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __init__(self, option_strings: list[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show program's version number and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"farlane {version(DISTRIBUTION)}")
+        parser.exit()
 
 
 def have_standard_streams() -> None:
@@ -78,8 +90,17 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point of the `farlane` script."""
     have_standard_streams()
     given = sys.argv[1:] if argv is None else argv
-    commands, broken = load_commands(given[0] if given else None)
-    arguments = build_parser(commands, broken).parse_args(argv)
+    entries = installed()
+    commands: dict[str, Command] = {}
+    if given and given[0] in entries:
+        entry = entries[given[0]]
+        entries = {entry.name: entry}
+        try:
+            commands[entry.name] = entry.load()
+        except ImportError as error:
+            print(f"farlane: {entry.name} is not available: {error}", file=sys.stderr)
+            return 1
+    arguments = build_parser(summaries(entries), commands).parse_args(argv)
     try:
         status = arguments.execute(arguments)
     except KeyboardInterrupt:

@@ -22,6 +22,7 @@ from farlane.frontend.errors import UserError
 SERVE_MODULE = "farlane.backend.commands.serve"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
+ABANDONED_SECONDS = 0.25  # for a host whose guest has been ended by a signal: nobody waits for its work
 MODEL_VARIABLE = "FARLANE_SIM_MODEL"  # the host models what the program did, and writes a report when its session ends: that is work, however long it takes
 
 
@@ -83,7 +84,8 @@ class EmbeddedHost:
                 stdout=subprocess.DEVNULL,
                 pass_fds=(writer,),
                 process_group=0,
-                env=self._environment,
+                # numpy's linear algebra, which the host does not use, would start a thread for each processor.
+                env={"OPENBLAS_NUM_THREADS": "1", **(os.environ if self._environment is None else self._environment)},
             )
         finally:
             os.close(writer)
@@ -124,13 +126,17 @@ class EmbeddedHost:
     ) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Ends the host, and waits until it has: for so long, or without a limit where its report is still to come. Idempotent."""
+    def close(self, abandoned: bool = False) -> None:
+        """Ends the host, and waits until it has: for so long, or without a limit where its report is still to come. Idempotent.
+
+        Args:
+            abandoned: nobody wants what it still does for its guest.
+        """
         if self._process is not None:
             if self._process.poll() is None:
                 self._process.send_signal(signal.SIGTERM)
                 try:
-                    self._process.wait(STOP_SECONDS)
+                    self._process.wait(ABANDONED_SECONDS if abandoned else STOP_SECONDS)
                 except subprocess.TimeoutExpired:
                     if os.environ.get(MODEL_VARIABLE):
                         print("farlane: the memory model is at work; its report comes when it is done", file=sys.stderr)

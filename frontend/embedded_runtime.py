@@ -5,8 +5,10 @@ The symbol table is searched as bytes: it may have millions of entries, and read
 
 from __future__ import annotations
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 INTERNAL = b"\0libcudart_static_"  # the runtime's own functions are named so
 PUBLIC = b"\0__cudaRegisterFatBinary\0"
@@ -15,6 +17,8 @@ MOST_BYTES = 1 << 30
 
 def has_symbols(elf: ELFFile) -> bool:
     """Whether the object has a runtime linked into it and the symbols to find its functions by."""
+    from elftools.elf.sections import SymbolTableSection  # program.inspect says why it is here
+
     table = elf.get_section_by_name(".symtab")
     if not isinstance(table, SymbolTableSection):
         return False

@@ -13,12 +13,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import NoteSection, SymbolTableSection
 from farlane.frontend import embedded_runtime
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 MAXIMUM_OBJECTS = 64  # looked at
 IDENTITY_LIMIT = 32
@@ -95,6 +95,8 @@ def _find(name: str, folders: tuple[str, ...]) -> Path | None:
 
 
 def _read(path: Path) -> _Elf | None:
+    from elftools.elf.elffile import ELFFile  # program.inspect says why it is here
+
     try:
         with path.open("rb") as stream:
             elf = ELFFile(stream)
@@ -106,6 +108,9 @@ def _read(path: Path) -> _Elf | None:
 
 
 def _described(elf: ELFFile) -> _Elf:
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.sections import SymbolTableSection
+
     needed, rpath, runpath = [], [], []
     cuda = embedded = False
     for section in elf.iter_sections():
@@ -129,6 +134,8 @@ def _described(elf: ELFFile) -> _Elf:
 
 
 def _identity(elf: ELFFile) -> str:
+    from elftools.elf.sections import NoteSection
+
     section = elf.get_section_by_name(".note.gnu.build-id")
     if isinstance(section, NoteSection):
         for note in section.iter_notes():

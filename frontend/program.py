@@ -14,14 +14,14 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from elftools.common.exceptions import ELFError, ELFParseError
-from elftools.elf.dynamic import DynamicSection, DynamicSegment
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 from farlane.frontend import embedded_runtime, shim_library
 from farlane.frontend.errors import UserError
+
+if TYPE_CHECKING:
+    from elftools.elf.dynamic import DynamicSection, DynamicSegment
+    from elftools.elf.elffile import ELFFile
 
 RUNTIME_PREFIX = "libcudart.so."
 REGISTER = "__cudaRegisterFatBinary"
@@ -85,6 +85,10 @@ def inspect(path: Path) -> Program:
     Raises:
         UserError: the file cannot be read, or is an ELF file that cannot run here.
     """
+    # The launcher finds the program, starts a host, and only then reads headers: that much earlier, the host starts.
+    from elftools.common.exceptions import ELFError, ELFParseError
+    from elftools.elf.elffile import ELFFile
+
     try:
         with path.open("rb") as stream:
             if stream.read(4) != b"\x7fELF":
@@ -98,6 +102,9 @@ def inspect(path: Path) -> Program:
 
 
 def _inspect_elf(path: Path, elf: ELFFile) -> Program:
+    from elftools.elf.dynamic import DynamicSection, DynamicSegment
+    from elftools.elf.sections import SymbolTableSection
+
     machine = elf.header["e_machine"]
     expected = MACHINES.get(platform.machine())
     if machine != expected:

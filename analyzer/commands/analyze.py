@@ -19,6 +19,7 @@ from pathlib import Path
 
 from farlane.analyzer.analysis.program import SECONDS
 from farlane.analyzer.api.program import Executable
+from farlane.analyzer.commands import HELP
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.model import ProgramReport
@@ -35,8 +36,6 @@ class OutOfTime(AnalysisError):
 
 class AnalyzeCommand:
     """Analyzes one executable and prints the report, or writes the manifest."""
-
-    help = "find the loops with CUDA calls in an executable, and write the manifest that the shim reads"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("program", type=Path, nargs="?", help="an x86-64 executable or shared object")
@@ -183,7 +182,7 @@ command = AnalyzeCommand()
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="farlane analyze", description=command.help)
+    parser = argparse.ArgumentParser(prog="farlane analyze", description=HELP["analyze"])
     command.add_arguments(parser)
     return command.run(parser.parse_args(argv))
 

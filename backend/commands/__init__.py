@@ -1,0 +1,8 @@
+"""The subcommands of `farlane` that the backend brings, one in each module, and what each does."""
+
+HELP = {
+    "devices": "list the devices of this machine, or of a host",
+    "plan": "plan the reuse of device memory for a trace of accesses, and draw the plan",
+    "serve": "serve a device to guests",
+    "sim": "run programs on the simulated device with the model of its memory system on",
+}

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 
+from farlane.backend.commands import HELP
 from farlane.backend.device import registry
 from farlane.backend.device.base import Description
 from farlane.backend.device.generated_attributes import Attribute
@@ -43,8 +44,6 @@ def _bytes(count: int) -> str:
 
 class DevicesCommand:
     """Lists devices."""
-
-    help = "list the devices of this machine, or of a host"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", metavar="URL", help="ask a running `farlane serve` instead")
@@ -87,7 +86,7 @@ command = DevicesCommand()
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="farlane devices", description=command.help)
+    parser = argparse.ArgumentParser(prog="farlane devices", description=HELP["devices"])
     command.add_arguments(parser)
     return command.run(parser.parse_args(argv))
 

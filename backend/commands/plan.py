@@ -94,8 +94,6 @@ def aside_json(aside: Aside | None) -> dict[str, Any]:
 class PlanCommand:
     """Plans a trace file."""
 
-    help = "plan the reuse of device memory for a trace of accesses, and draw the plan"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "trace", type=Path, help="JSON: memory, objects of {bytes, name?, kept?}, steps of [object, r|w|rw]"

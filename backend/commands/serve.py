@@ -14,11 +14,12 @@ import signal
 import sys
 import threading
 
+from farlane.backend.commands import HELP
 from farlane.backend.commands.sizes import parse_bytes
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
-from farlane.backend.host.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
+from farlane.backend.host.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host, version
 from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.memory import replacement
 from farlane.backend.server.edge import Edge
@@ -121,8 +122,6 @@ def _options(arguments: argparse.Namespace) -> DeviceOptions:
 
 class ServeCommand:
     """Opens the device, listens, serves until a signal."""
-
-    help = "serve a device to guests"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -248,6 +247,7 @@ class ServeCommand:
                             "%s can be reached from other machines, without authentication or encryption", endpoint
                         )
                 _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
+                version()  # read while the first guest starts
                 signals.wait()
                 log.info("stopping: %d sessions open", host.sessions)
                 if not options.model:  # a session's report comes when it is modelled, however long that takes
@@ -292,10 +292,15 @@ command = ServeCommand()
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="farlane serve", description=command.help)
+    parser = argparse.ArgumentParser(prog="farlane serve", description=HELP["serve"])
     command.add_arguments(parser)
     return command.run(parser.parse_args(argv))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    status = main()
+    # Everything is closed: taking the interpreter down would take longer than all of the end, and a launcher waits for it.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

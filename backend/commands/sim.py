@@ -23,8 +23,6 @@ from farlane.backend.simulation import pages, running, sweep, text
 class SimCommand:
     """`run` and `sweep`."""
 
-    help = "run programs on the simulated device with the model of its memory system on"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parts = parser.add_subparsers(dest="part", metavar="run|sweep", required=True)
         run = parts.add_parser(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import importlib.metadata
 import itertools
 import logging
 import threading
@@ -40,6 +39,8 @@ MODES = ("none", "calls", "loops")
 
 @functools.cache  # reading it takes a millisecond, and every handshake says it
 def version() -> str:
+    import importlib.metadata  # takes as long as all else of this module's, and nobody waits for it before the first handshake
+
     return importlib.metadata.version("farlane")
 
 

@@ -9,3 +9,5 @@ goals.py       the goals, and by how much they are met or missed
 text.py, page.py, plot.py    the record as text and Markdown, as a self-contained page, as a picture
 command.py     `farlane bench`
 """
+
+HELP = {"bench": "measure round trips, bytes and wall time in the three modes, with an injected delay"}

@@ -19,8 +19,6 @@ TURNS = 7
 class BenchCommand:
     """Runs a benchmark, prints its tables, and writes files when asked to."""
 
-    help = "measure round trips, bytes and wall time in the three modes, with an injected delay"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("benchmark", choices=["roundtrips"])
         parser.add_argument(

@@ -140,8 +140,6 @@ def check_embedded(device: str) -> Finding:
 class DoctorCommand:
     """Runs the checks, prints a line for each."""
 
-    help = "check the installation: what is there, what is wrong, what to do"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", metavar="URL", help="also check that this host can be reached")
 

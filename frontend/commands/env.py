@@ -18,8 +18,6 @@ SHELLS = ("sh", "fish")
 class EnvCommand:
     """Prints the variables that `farlane run` sets, for debuggers, IDEs and scripts that start programs themselves."""
 
-    help = 'print what makes a shell\'s programs guests of a host: eval "$(farlane env --host URL)"'
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--host", metavar="URL", help="grpc://host:port or unix:///path (default: FARLANE_HOST)")
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")

@@ -27,8 +27,6 @@ FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, sign
 class RunCommand:
     """Starts an embedded host unless one is named, starts the program, reports, and ends with the program's exit status."""
 
-    help = "run a CUDA program on a host, or on an embedded host with the simulated device"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--host", metavar="URL", help="grpc://host:port or unix:///path of a running `farlane serve`"
@@ -114,11 +112,7 @@ class RunCommand:
         checks = _checks(arguments)
         mode = shim_library.deferral_mode(arguments.defer)
         shim_library.require_built()
-        program = programs.inspect(programs.find(words[0]))
-        interop = settings.interop(os.environ)
-        if remark := programs.require_interceptable(program, interop):
-            print(f"farlane: {remark}", file=sys.stderr)
-        shim_library.preload_for(program.runtimes)
+        path = programs.find(words[0])
         host = arguments.host or os.environ.get("FARLANE_HOST")
         with contextlib.ExitStack() as stack:
             if host:
@@ -141,6 +135,11 @@ class RunCommand:
                 stack.callback(embedded.close)
                 embedded.start()  # it gets ready while we look at the program
                 host = embedded.url
+            program = programs.inspect(path)
+            interop = settings.interop(os.environ)
+            if remark := programs.require_interceptable(program, interop):
+                print(f"farlane: {remark}", file=sys.stderr)
+            shim_library.preload_for(program.runtimes)
             manifest_folder = _manifests(arguments, mode, program)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
             environment = shim_library.guest_environment(
@@ -164,12 +163,15 @@ class RunCommand:
             if embedded is not None:
                 embedded.wait_ready()
             started = time.perf_counter()
-            status = _execute(words, program.path, environment)
+            ended = _execute(words, program.path, environment)
             seconds = time.perf_counter() - started
+            killed, status = ended < 0, ended if ended >= 0 else 128 - ended  # the status as a shell has it
             report = reports.collect(folder, mode, seconds, status)
-            if embedded is not None and (write_report or arguments.memory_trace):
-                embedded.close()  # only then has it written everything
-                report.add_host(counted)
+            if embedded is not None:
+                told = bool(write_report or arguments.memory_trace)
+                embedded.close(abandoned=killed and not told)  # only then has it written everything
+                if told:
+                    report.add_host(counted)
         if write_report:
             write_report(report)
         if arguments.error_exitcode is not None and report.sections.get("check", {}).get("errors"):
@@ -276,7 +278,7 @@ def _report_writer(wish: str | None) -> Callable[[reports.Report], object] | Non
 
 
 def _execute(words: list[str], path: Path, environment: dict[str, str]) -> int:
-    """Runs the program with our standard streams, passes signals on, and returns its status as a shell would."""
+    """Runs the program with our standard streams, passes signals on, and returns its status: a signal that ended it is a negative number."""
     try:
         # Absolute: a name without a folder would be looked up in PATH.
         child = subprocess.Popen(words, executable=path.absolute(), env=environment)
@@ -287,11 +289,10 @@ def _execute(words: list[str], path: Path, environment: dict[str, str]) -> int:
         signal.SIGINT, signal.SIG_IGN
     )  # the terminal sends it to the program as well
     try:
-        status = child.wait()
+        return child.wait()
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    return status if status >= 0 else 128 - status
 
 
 command = RunCommand()

@@ -13,8 +13,6 @@ from farlane.frontend.errors import UserError
 class SetupCommand:
     """Shows or changes the user's settings."""
 
-    help = "show or change settings that last: whether NVIDIA's own runtime in stripped programs may run"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--interop",

@@ -19,8 +19,6 @@ SAMPLE_SECONDS = 0.1
 class SmiCommand:
     """Asks the host, and prints what nvidia-smi would."""
 
-    help = "what nvidia-smi prints, for a host: memory, utilization, sessions"
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--host", metavar="URL", help="the host (default: FARLANE_HOST, or a simulated device that is idle)"

@@ -246,7 +246,7 @@ impl Call {
                 }
             }
             if flush {
-                settle().await;
+                make_progress().await;
             }
             Ok(())
         })
@@ -270,14 +270,14 @@ impl Call {
                 }
             };
             let _ = tokio::time::timeout(patience, taken).await;
-            settle().await;
+            make_progress().await;
         });
     }
 
     /// From any thread: drives the connection a little if the call's own thread is busy elsewhere. Whether the call is cancelled.
     pub(crate) fn look(&self) -> bool {
         if self.away.load(Ordering::Acquire) {
-            self.runtime.block_on(settle());
+            self.runtime.block_on(make_progress());
         }
         self.is_cancelled()
     }
@@ -307,7 +307,7 @@ fn classified(message: Bytes) -> Received {
 }
 
 /// Lets the connection's tasks do what they can do now: a message goes from the call to HTTP/2 and from there to the socket.
-async fn settle() {
+async fn make_progress() {
     for _ in 0..2 {
         tokio::task::yield_now().await;
     }

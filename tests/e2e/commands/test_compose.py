@@ -101,7 +101,7 @@ def test_the_recipe_names_what_is_there() -> None:
     assert targets == ["host", "guest"]
     assert stages >= set(targets)
     assert base_images() == ["debian:bookworm-slim", "rust:1-slim-bookworm"]
-    script = (ROOT / "tests" / "e2e" / "compose" / "base_images.sh").read_text()
+    script = (ROOT / "tests" / "e2e" / "commands" / "compose" / "base_images.sh").read_text()
     assert all(f"={image}\n" in script for image in base_images())
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -147,6 +148,46 @@ def test_signals_end_the_program_and_the_embedded_host(
     process.communicate(timeout=60)
     assert process.returncode == (status or 130)
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("options", [(), ("--report", "json:/dev/null")], ids=["plain", "report"])
+def test_a_kernel_that_never_ends_is_interrupted(
+    number: signal.Signals, options: tuple[str, ...], compiled: Callable[[str], list[str]]
+) -> None:
+    """The run ends soon, with everything that it started. The bound is generous: half a second is the goal (docs/limitations.md)."""
+    process = subprocess.Popen(
+        ["env", "--default-signal=INT", *FARLANE, "run", *options, "--", *compiled("endless")],
+        env=clean_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    children = descendants(process.pid)
+    assert len(children) >= 2
+    begun = time.monotonic()
+    if number == signal.SIGTERM:
+        process.send_signal(number)
+    else:
+        os.killpg(process.pid, number)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert time.monotonic() - begun < 8, "it waited for the host's grace period"
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+
+
+def test_an_interrupted_session_ends_on_a_host_that_stays(compiled: Callable[[str], list[str]], tmp_path: Path) -> None:
+    """The host serves the next program at once."""
+    with serving(f"unix://{tmp_path}/host.sock") as url:
+        process = subprocess.Popen(
+            [*FARLANE, "run", "--host", url, "--", *compiled("endless")],
+            env=clean_environment(), stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.terminate()
+        assert process.wait(60) == 143
+        done = run("--host", url, "--", *compiled("vecadd"))
+        assert (done.returncode, done.stdout) == (0, ENTRIES["vecadd"].expected)
 
 
 def descendants(pid: int) -> list[int]:

@@ -53,3 +53,10 @@ def test_a_host_whose_report_is_to_come_is_waited_for(tmp_path: Path, monkeypatc
     ending(tmp_path).close()
     assert said == ["farlane: the memory model is at work; its report comes when it is done"]
     assert (tmp_path / "report").exists()
+
+
+def test_an_abandoned_host_is_given_less_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "STOP_SECONDS", None)  # waiting for this would never end
+    monkeypatch.delenv(embedded.MODEL_VARIABLE, raising=False)
+    ending(tmp_path).close(abandoned=True)
+    assert not (tmp_path / "report").exists()

@@ -80,7 +80,7 @@ def test_a_run_without_cuda_calls_says_so(tmp_path: Path) -> None:
 
 
 def run(*words: str) -> int:
-    parser = cli.build_parser({"run": run_command}, {})
+    parser = cli.build_parser({"run": ""}, {"run": run_command})
     arguments = parser.parse_args(["run", *words])
     return int(arguments.execute(arguments))
 

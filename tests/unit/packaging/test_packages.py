@@ -34,9 +34,9 @@ def test_packages_come_from_this_tree() -> None:
 
 
 def test_every_command_can_be_loaded() -> None:
-    for target in SETTINGS["project"]["entry-points"]["farlane.commands"].values():
+    for entry, target in SETTINGS["project"]["entry-points"]["farlane.commands"].items():
         module, _, name = target.partition(":")
         command = getattr(importlib.import_module(module), name)
-        assert command.help
+        assert importlib.import_module(module.rpartition(".")[0]).HELP[entry]
         assert callable(command.run)
         assert callable(command.add_arguments)

@@ -2,7 +2,7 @@
 //!
 //! `connect` opens a socket, `transport` carries a session's stream over it, `conversation` is what the thread does
 //! while the session is open, `age` wakes it when a tape grows old. `objects` sends files that the host asks for,
-//! `admin` asks a host what it is. `leaks` keeps leak checkers quiet about the thread.
+//! `admin` asks a host what it is. `thread` makes our threads, `leaks` keeps leak checkers quiet about them.
 
 pub(crate) mod admin;
 pub(crate) mod age;
@@ -10,4 +10,5 @@ mod connect;
 pub(crate) mod conversation;
 pub(crate) mod leaks;
 pub(crate) mod objects;
+pub(crate) mod thread;
 pub(crate) mod transport;

@@ -243,21 +243,6 @@ impl Shared {
         self.wait(&waiter).ok_or_else(|| self.over())
     }
 
-    /// Waits for something that the connection's threads bring about.
-    fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
-        match &self.reading {
-            Some(reading) => reading.rely(wait),
-            None => wait(),
-        }
-    }
-
-    fn wait(&self, waiter: &Waiter) -> Option<Answer> {
-        match &self.reading {
-            Some(reading) => reading.wait(self, waiter),
-            None => waiter.wait(),
-        }
-    }
-
     /// As `ask`, for so many questions (at least one), whose slots follow each other.
     pub(crate) fn ask_all(
         &self,

@@ -8,6 +8,9 @@ use crate::half::{padding, Half, LENGTH_BYTES, LONGEST};
 use crate::sender::Piece;
 use crate::spin::Counters;
 
+/// What a length that nobody has kept yet makes us reserve at most.
+const PROMISED: u64 = 4 << 20;
+
 /// Receives messages, in order. One thread at a time.
 pub struct Receiver {
     half: Half<false>,
@@ -102,13 +105,21 @@ impl Receiver {
         Ok(())
     }
 
-    /// Waits for the next message and puts it into `to`, whose contents it replaces. The vector grows as the bytes
-    /// arrive.
+    /// Waits for the next message and puts it into `to`, whose contents it replaces.
     ///
     /// After an error in the middle of a message its beginning is in `to`.
     pub fn receive(&mut self, to: &mut Vec<u8>, deadline: Option<Instant>) -> Result<(), Error> {
         to.clear();
         self.next(deadline)?;
+        self.rest(to, deadline)
+    }
+
+    /// Appends what is left of the message to `to`. The vector grows as the bytes arrive, at first to `PROMISED` bytes at most.
+    ///
+    /// As with [`Receiver::read`], nothing is lost by an error.
+    pub fn rest(&mut self, to: &mut Vec<u8>, deadline: Option<Instant>) -> Result<(), Error> {
+        self.half.enter()?;
+        to.reserve(self.remaining.min(PROMISED) as usize);
         while self.remaining != 0 {
             let step = self.wait_bytes(self.remaining, deadline)?.min(self.remaining).min(self.half.piece()) as usize;
             to.reserve(step);

@@ -4,7 +4,7 @@
 //! in between. When the session ends what is left is given a moment without pauses, and then dropped: the host asks
 //! again in a later session. A file that cannot be read, or that changes its length, is left out.
 
-use crate::connection::transport::spawn;
+use crate::connection::thread::spawn;
 use crate::generated_farlane_v1::{guest_message::Kind, ObjectPart};
 use crate::shared::{Phase, Shared};
 use crate::{log, Session};

@@ -9,6 +9,7 @@ use crate::connection::age::AgeTimer;
 use crate::connection::connect::{self, Socket};
 use crate::connection::conversation::converse;
 use crate::connection::leaks::Ignored;
+use crate::connection::thread::spawn;
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
@@ -29,7 +30,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::AtomicBool;
 use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
-use std::{fmt, io, mem, thread};
+use std::{fmt, io, thread};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
@@ -106,25 +107,6 @@ fn not_admitted(config: &Config) -> OpenError {
     OpenError::new(OpenReason::Timeout, message)
 }
 
-/// Spawns the thread, detached, with the program's signals blocked: its handlers must run on its own threads. The
-/// signals of faults stay deliverable, so that writing a result to a bad address ends as it would in the program.
-pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // SAFETY: the sets are initialized by sigfillset before use, and live over the calls. Only this thread's mask
-    // changes, and it is put back.
-    unsafe {
-        let mut blocked: libc::sigset_t = mem::zeroed();
-        let mut before: libc::sigset_t = mem::zeroed();
-        libc::sigfillset(&raw mut blocked);
-        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
-            libc::sigdelset(&raw mut blocked, fault);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before);
-        let spawned = thread::Builder::new().name("farlane".to_owned()).spawn(run);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        spawned.map(drop)
-    }
-}
-
 struct Task {
     config: Config,
     deadline: Instant,
@@ -133,7 +115,6 @@ struct Task {
 
 impl Task {
     fn run(self, said: oneshot::Receiver<HelloInfo>) {
-        mem::forget(Ignored::begin()); // until the thread has ended
         let report = self.report.clone();
         match panic::catch_unwind(AssertUnwindSafe(|| self.serve(said))) {
             Ok(Ok(())) => {}

@@ -48,6 +48,24 @@ impl fmt::Debug for Reading {
     }
 }
 
+impl Shared {
+    /// Waits for something that the connection's threads bring about.
+    pub(crate) fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
+        match &self.reading {
+            Some(reading) => reading.rely(wait),
+            None => wait(),
+        }
+    }
+
+    /// Waits for the outcome; `None` when the session ended first.
+    pub(crate) fn wait(&self, waiter: &Waiter) -> Option<Answer> {
+        match &self.reading {
+            Some(reading) => reading.wait(self, waiter),
+            None => waiter.wait(),
+        }
+    }
+}
+
 /// What came of an attempt to read a message.
 enum Step {
     Read,
@@ -123,7 +141,6 @@ impl Reading {
 
     /// Our thread.
     pub(crate) fn run(&self, shared: &Shared) {
-        mem::forget(Ignored::begin()); // until the thread has ended
         while !self.closed.load(Ordering::SeqCst) {
             if self.taken.swap(false, Ordering::SeqCst) && self.relying.load(Ordering::SeqCst) == 0 {
                 self.keep_away(QUIET);
@@ -179,9 +196,9 @@ impl Reading {
 
 /// The next message, if it begins in time.
 fn message(receiver: &mut Receiver, until: Option<Instant>) -> Result<Vec<u8>, Error> {
-    let length = receiver.next(until)?;
-    let mut message = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-    receiver.read(&mut message, None)?;
+    receiver.next(until)?;
+    let mut message = Vec::new();
+    receiver.rest(&mut message, None)?;
     Ok(message)
 }
 
