@@ -14,6 +14,7 @@ from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.interface import Driver
 from farlane.backend.device.gpu.modules import MAX_PARAMETER_BYTES, GpuFunction
 from farlane.backend.device.limits import Limits
+from farlane.demangle import demangled
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
@@ -45,7 +46,7 @@ class Launcher:
 
     def check(self, function: GpuFunction, shape: LaunchShape, size: int) -> None:
         """Raises CudaError: the launch would be refused."""
-        name = function.name
+        name = demangled(function.name)
         if not function.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {name}: its module has been unloaded")
         wanted = function.parameter_bytes
@@ -54,7 +55,7 @@ class Launcher:
         if shape.cluster is not None:
             raise CudaError(NOT_SUPPORTED, f"kernel {name}: a launch with clusters")
         self._limits.check(
-            name, shape
+            function.name, shape
         )  # what the kernel's registers and launch bounds allow the driver knows, and has codes for
         if shape.shared_bytes > function.most_shared:
             raise CudaError(

@@ -19,6 +19,7 @@ from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, Side, box
 from farlane.backend.device.gpu.interface import OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
 from farlane.backend.device.gpu.staging import PIECE, Incoming, Outgoing
 from farlane.backend.device.gpu.window import Space
+from farlane.demangle import readable
 
 INVALID_VALUE = 1
 _ELEMENTS = (1, 2, 4)
@@ -134,7 +135,7 @@ class Memory:
 
     def add_variable(self, name: str, address: int, size: int) -> None:
         """A variable that the driver placed: copies may touch it from now on."""
-        self.allocations.add(Allocation(address, size, f"variable {name}"))
+        self.allocations.add(Allocation(address, size, f"variable {readable(name)}"))
 
     def remove_variable(self, address: int) -> None:
         self.allocations.remove(address)

@@ -21,6 +21,7 @@ from farlane.backend.jit.ptx.declarations import Module, PtxError
 from farlane.backend.jit.runtime.arenas import Worker
 from farlane.backend.jit.runtime.structures import Launch
 from farlane.backend.loading import Loaded
+from farlane.demangle import demangled
 
 if TYPE_CHECKING:
     from farlane.backend.jit.ptx.model import Body
@@ -145,7 +146,7 @@ def _found(key: str, options: Options, use: tiers.Use | None = None) -> Compiled
     try:
         kernel = CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1], light=use)
     except ValueError as error:  # as good as absent
-        _log.warning("the cached code of kernel %s cannot be loaded: %s", stored[0].name, error)
+        _log.warning("the cached code of kernel %s cannot be loaded: %s", demangled(stored[0].name), error)
         return None
     return _kept(key, kernel)
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.compile.process import CompilerProcess
 from farlane.backend.jit.options import KernelInfo, Options
+from farlane.demangle import demangled
 
 if TYPE_CHECKING:
     from farlane.backend.jit.compile.kernels import CompiledKernel
@@ -83,7 +84,7 @@ class Compiler:
                 try:
                     thread.start()
                 except RuntimeError as error:  # the system's limit of threads or memory; whoever asks next tries again
-                    _log.warning("kernel %s stays lightly compiled for now: %s", use.name, error)
+                    _log.warning("kernel %s stays lightly compiled for now: %s", demangled(use.name), error)
                     return
                 self._thread = thread
 
@@ -95,7 +96,7 @@ class Compiler:
                 kernel.replace(*self._process.compile(use.module, use.name, use.block, full))
             except Exception:
                 # The light code is right, only slower.
-                _log.warning("kernel %s stays lightly compiled", use.name, exc_info=True)
+                _log.warning("kernel %s stays lightly compiled", demangled(use.name), exc_info=True)
                 self._process.end()
 
 

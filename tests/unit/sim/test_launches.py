@@ -164,6 +164,21 @@ def test_ptx_that_cannot_be_compiled(program: Program) -> None:
     assert "frobnicate" in error.message
 
 
+def test_messages_name_a_kernel_as_its_source_does(program: Program) -> None:
+    program.module = program.context.load_module(
+        b""".version 7.5
+.target sm_75
+.address_size 64
+.visible .entry _ZN4grid4stepIfEEvPT_i() { trap; ret; }
+"""
+    )
+    program.context.function(program.module, "_ZN4grid4stepIfEEvPT_i")
+    error = refused(program, "_ZN4grid4stepIfEEvPT_i", block=2048)
+    assert error.message.startswith("kernel void grid::step<float>(float*, int): block (2048, 1, 1)")
+    error = refused(program, "_ZN4grid4stepIfEEvPT_i")
+    assert error.message.startswith("kernel void grid::step<float>(float*, int): trap; block (0, 0, 0)")
+
+
 # Faults ---------------------------------------------------------------------------------------------------------
 def test_out_of_bounds_write(program: Program) -> None:
     at = program.allocate(4096)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.runtime.modules import SimFunction
+from farlane.demangle import demangled
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
@@ -27,18 +28,20 @@ class Admission:
 
     def check(self, function: SimFunction, shape: LaunchShape) -> None:
         if not function.alive:
-            raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {function.name}: its module has been unloaded")
+            raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {demangled(function.name)}: its module has been unloaded")
         threads = self._limits.check(function.name, shape)
         entry = function.entry
         if entry.required_threads is not None and shape.block != entry.required_threads:
             raise CudaError(
-                INVALID_VALUE, f"kernel {function.name} requires blocks of {entry.required_threads}, not {shape.block}"
+                INVALID_VALUE,
+                f"kernel {demangled(function.name)} requires blocks of {entry.required_threads}, not {shape.block}",
             )
         if entry.max_threads is not None:
             most = entry.max_threads[0] * entry.max_threads[1] * entry.max_threads[2]
             if threads > most:
                 raise CudaError(
-                    INVALID_VALUE, f"kernel {function.name}: {threads} threads in a block; its launch bound is {most}"
+                    INVALID_VALUE,
+                    f"kernel {demangled(function.name)}: {threads} threads in a block; its launch bound is {most}",
                 )
 
     def cluster(self, function: SimFunction, shape: LaunchShape) -> tuple[int, int, int] | None:
@@ -47,12 +50,13 @@ class Admission:
         required, asked = entry.required_cluster, shape.cluster
         if required is not None and asked not in (None, required):
             raise CudaError(
-                INVALID_CLUSTER_SIZE, f"kernel {function.name} is compiled for clusters of {required}, not {asked}"
+                INVALID_CLUSTER_SIZE,
+                f"kernel {demangled(function.name)} is compiled for clusters of {required}, not {asked}",
             )
         cluster = required or asked
         if cluster is None:
             if entry.explicit_cluster:
-                raise CudaError(INVALID_CLUSTER_SIZE, f"kernel {function.name} is launched without clusters")
+                raise CudaError(INVALID_CLUSTER_SIZE, f"kernel {demangled(function.name)} is launched without clusters")
             return None
         blocks = cluster[0] * cluster[1] * cluster[2]
         most = MOST_CLUSTER if function.non_portable_clusters else PORTABLE_CLUSTER
@@ -60,12 +64,13 @@ class Admission:
             most = min(most, entry.most_cluster_blocks)
         if blocks > most:
             raise CudaError(
-                INVALID_CLUSTER_SIZE, f"kernel {function.name}: a cluster of {blocks} blocks; it may have {most}"
+                INVALID_CLUSTER_SIZE,
+                f"kernel {demangled(function.name)}: a cluster of {blocks} blocks; it may have {most}",
             )
         if any(extent % part for extent, part in zip(shape.grid, cluster, strict=True)):
             raise CudaError(
                 INVALID_CLUSTER_SIZE,
-                f"kernel {function.name}: a grid of {shape.grid} is not made of clusters of {cluster}",
+                f"kernel {demangled(function.name)}: a grid of {shape.grid} is not made of clusters of {cluster}",
             )
         return cluster
 
@@ -75,7 +80,7 @@ class Admission:
         if blocks * threads > self._limits.resident_threads:
             raise CudaError(
                 COOPERATIVE_LAUNCH_TOO_LARGE,
-                f"kernel {function.name}: a cooperative launch of {blocks} blocks of {threads} threads; "
+                f"kernel {demangled(function.name)}: a cooperative launch of {blocks} blocks of {threads} threads; "
                 f"{self._limits.resident_threads} threads can be there at once",
             )
 
@@ -94,7 +99,7 @@ class Admission:
         if shape.shared_bytes > allowed or static > limits.shared:
             raise CudaError(
                 INVALID_VALUE,
-                f"kernel {function.name}: {static} bytes of static and {shape.shared_bytes} of dynamic shared memory; "
+                f"kernel {demangled(function.name)}: {static} bytes of static and {shape.shared_bytes} of dynamic shared memory; "
                 f"the dynamic part may have {max(0, allowed)}",
             )
 

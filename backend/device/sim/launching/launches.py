@@ -33,6 +33,7 @@ from farlane.backend.device.sim.runtime.modules import SimFunction
 from farlane.backend.device.sim.runtime.nested import Grid
 from farlane.backend.device.sim.runtime.prepared import CostEstimate, Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
+from farlane.demangle import demangled
 
 MAX_PARAMETER_BYTES = 32764
 _PARAMETER_ALIGNMENT = 64
@@ -107,7 +108,7 @@ class Launcher:
         if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
             raise CudaError(
                 INVALID_VALUE,
-                f"kernel {function.name}: {size} bytes of parameters; it takes {function.entry.parameter_bytes}",
+                f"kernel {demangled(function.name)}: {size} bytes of parameters; it takes {function.entry.parameter_bytes}",
             )
         prepared = function.prepared
         if prepared is None or (prepared.shape is not shape and prepared.shape != shape):
@@ -194,7 +195,7 @@ class Launcher:
     def prepare(self, function: SimFunction, shape: LaunchShape, size: int) -> Prepared:
         """A launch of its own, checked, for `size` bytes of parameters that the caller keeps. Raises CudaError."""
         if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
-            raise CudaError(INVALID_VALUE, f"kernel {function.name}: {size} bytes of parameters")
+            raise CudaError(INVALID_VALUE, f"kernel {demangled(function.name)}: {size} bytes of parameters")
         known = function.prepared
         if known is None or known.shape != shape or known.has_blocks:
             return self._prepare(function, shape)
@@ -364,6 +365,6 @@ class Launcher:
                 error = CudaError(error.code, error.message)
             ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
         else:
-            error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)
+            error = CudaError(LAUNCH_FAILURE, f"kernel {demangled(function.name)}: interrupted", sticky=True)
         prepared.launch.abort = 0
         return error

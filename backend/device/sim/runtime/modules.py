@@ -21,6 +21,7 @@ from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import MODULE_ALIGNMENT, Memory, Part
 from farlane.backend.device.sim.memory.window import PAGE
 from farlane.backend.fatbin import FatBinaryError, choose_all
+from farlane.demangle import demangled, readable
 
 if TYPE_CHECKING:
     from farlane.backend.device.base import LaunchShape
@@ -94,7 +95,7 @@ class Library:
             except jit.PtxError as error:
                 raise ptx_error(error, function.name) from None
             names = dict.fromkeys(jit.undefined(module, body))
-            missing += [f"undefined reference to '{name}' in '{function.name}'" for name in names]
+            missing += [f"undefined reference to '{demangled(name)}' in '{demangled(function.name)}'" for name in names]
         if missing and not unit:
             raise CudaError(INVALID_KERNEL_IMAGE, "\n".join(missing))
 
@@ -103,7 +104,7 @@ def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:
     """What CUDA reports for code that the jit refuses."""
     unsupported = isinstance(error, jit.UnsupportedError)
     line = f"line {error.line}: " if error.line else ""
-    where = f"kernel {error.kernel or kernel}: " if error.kernel or kernel else ""
+    where = f"kernel {demangled(error.kernel or kernel)}: " if error.kernel or kernel else ""
     return CudaError(NOT_SUPPORTED if unsupported else INVALID_PTX, f"{where}PTX: {line}{error.message}")
 
 
@@ -146,7 +147,7 @@ class SimModule:
         found = self.functions.get(name)
         if found is None:
             if name not in self.parsed.entries:
-                raise CudaError(INVALID_DEVICE_FUNCTION, f"the module has no kernel {name!r}")
+                raise CudaError(INVALID_DEVICE_FUNCTION, f"the module has no kernel {demangled(name)!r}")
             found = self.functions[name] = SimFunction(self, self.parsed.entries[name])
         return found
 
@@ -173,7 +174,7 @@ class SimModule:
                 constant = True
                 size = -(-size // PAGE) * PAGE
             size = -(-size // variable.align) * variable.align
-            label = f"{'constant' if constant else 'variable'} {variable.name}"
+            label = f"{'constant' if constant else 'variable'} {readable(variable.name)}"
             part = Part(size, max(1, variable.size), label, not constant)  # an address of its own for each
             parts[number] = part
             size += part.size
