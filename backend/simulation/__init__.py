@@ -6,5 +6,5 @@
     charts.py    plots as SVG
     pages.py     the pages that hold them
 
-The model itself is farlane.backend.memory; the device tells it what kernels touch (device/sim/observers/watching.py).
+The model itself is farlane.backend.memory; the device tells it what kernels touch (device/sim/observers/modelling.py).
 """

@@ -30,7 +30,7 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The program's exit status, and the report of each of its sessions. `folder`-relative files of session n are named as watching.numbered says."""
+    """The program's exit status, and the report of each of its sessions. `folder`-relative files of session n are named as modelling.numbered says."""
 
     status: int
     reports: list[dict[str, Any]]

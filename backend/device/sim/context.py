@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device import reports
@@ -35,7 +36,7 @@ from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
 from farlane.backend.jit import Options
 
 if TYPE_CHECKING:
-    from farlane.backend.device.sim.observers.watching import Watch
+    from farlane.backend.device.sim.observers.modelling import ModelObserver
 
 INVALID_VALUE = 1
 INVALID_RESOURCE_HANDLE = 400
@@ -60,7 +61,7 @@ class SimContext(Context):
         pool: Pool,
         limits: Limits,
         on_close: Callable[[SimContext], None],
-        watched: tuple[Settings, int] | None = None,
+        modelled: tuple[Settings, int] | None = None,
         oversubscription: Oversubscription | None = None,
         number: int = 1,
     ) -> None:
@@ -73,12 +74,12 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
-        self._memory = _memory(quota, budget, physical, oversubscription, number)
+        self._observers = Observers()
+        self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
         self.foresees = self._memory.foresees
         self.window: Window = self._memory.guest
-        self._observers = Observers()
-        if watched is not None:
-            self._observers.add(_watch(*watched, self._memory))
+        if modelled is not None:
+            self._observers.add(_model(*modelled, self._memory))
         self._runtime = Runtime(self._memory, self._observers, limits.attributes)
         self._begin()
 
@@ -195,8 +196,9 @@ class SimContext(Context):
     def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
         """A piece may show device memory itself: use it before the next call to this context."""
         self._timeline.check_stream(stream)
+        pieces = self._memory.read(rows)
         self._observers.read(rows)
-        return self._timed(self._memory.read(rows))
+        return self._timed(pieces)
 
     def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
         self._timeline.check_stream(stream)
@@ -218,7 +220,7 @@ class SimContext(Context):
 
     # Modules ----------------------------------------------------------------------------------------------------
     def load_module(self, image: bytes) -> SimModule:
-        module = SimModule(self._library.parse(image), self._memory)
+        module = SimModule(self._library.parse(image), self._memory, self._observers)
         self._modules.add(module)
         return module
 
@@ -361,19 +363,32 @@ class SimContext(Context):
                     function.forget()
 
 
-def _memory(quota: int, budget: Budget, physical: Physical, wish: Oversubscription | None, number: int) -> Memory:
-    """The memory of session `number`."""
+def _memory(
+    quota: int,
+    budget: Budget,
+    physical: Physical,
+    wish: Oversubscription | None,
+    number: int,
+    observers: Observers,
+) -> Memory:
+    """The memory of session `number`, and what records its trace."""
     if wish is None or not wish.active:
         return Memory(quota, budget, physical)
     from farlane.backend.device.sim.memory.managed import ManagedMemory
 
-    return ManagedMemory(quota, budget, physical, wish, number)
+    memory = ManagedMemory(quota, budget, physical, wish)
+    if wish.trace:
+        from farlane.backend.device.sim.observers.tracing import TraceRecorder
+
+        observers.add(TraceRecorder(Path(wish.trace.replace("{}", str(number))), memory))
+        memory.residency.on_touch = observers.touched
+    return memory
 
 
-def _watch(wanted: Settings, session: int, memory: Memory) -> Watch:
-    """The recording of a session."""
-    from farlane.backend.device.sim.observers.watching import Watch
+def _model(wanted: Settings, session: int, memory: Memory) -> ModelObserver:
+    """What records a session for the model of the memory system."""
+    from farlane.backend.device.sim.observers.modelling import ModelObserver
 
     if memory.attended:  # its page table says where pages are now, not where they were
-        return Watch(wanted, session, None)
-    return Watch(wanted, session, lambda page_bytes: memory.open_space(page_bytes).page_table)
+        return ModelObserver(wanted, session, None)
+    return ModelObserver(wanted, session, lambda page_bytes: memory.open_space(page_bytes).page_table)

@@ -35,7 +35,7 @@ class SimDevice(Device):
         threads: int | None = None,
         total_memory: int | None = None,
         oversubscription: Oversubscription | None = None,
-        watched: Settings | None = None,
+        modelled: Settings | None = None,
         capability: tuple[int, int] | None = None,
     ) -> None:
         """Opens the device.
@@ -45,7 +45,7 @@ class SimDevice(Device):
             total_memory: what the device claims to have; by default half of this machine's memory.
             oversubscription: how sessions get by with less device memory than they allocate; by default as FARLANE_DEVICE_MEMORY
                 and its like say, or they have what they allocate.
-            watched: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
+            modelled: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
             capability: the compute capability, one of `capabilities`; by default as FARLANE_CAPABILITY says, or 12.0.
 
         Raises:
@@ -65,10 +65,10 @@ class SimDevice(Device):
         self._lock = threading.Lock()
         self._closed = False
         self._oversubscription = oversubscription or Oversubscription.from_environment()
-        self._watched = settings() if watched is None else watched
+        self._modelled = settings() if modelled is None else modelled
         self._sessions = 0
-        if self._watched is not None:
-            self._watched.configuration()  # a wrong one is an error now
+        if self._modelled is not None:
+            self._modelled.configuration()  # a wrong one is an error now
 
     def describe(self) -> Description:
         return Description(
@@ -82,7 +82,7 @@ class SimDevice(Device):
             takes_any_ptx=True,
             has_aliases=True,
             has_conditions=True,
-            has_mappings=self._watched is None and not (self._oversubscription and self._oversubscription.active),
+            has_mappings=self._modelled is None and not (self._oversubscription and self._oversubscription.active),
             attributes=self._attributes,
         )
 
@@ -91,10 +91,10 @@ class SimDevice(Device):
             raise CudaError(DEVICE_UNAVAILABLE, "the device has been closed")
         with self._lock:
             self._sessions += 1
-            watched = None if self._watched is None else (self._watched, self._sessions)
+            modelled = None if self._modelled is None else (self._modelled, self._sessions)
             number = self._sessions
         context = SimContext(
-            quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, watched,
+            quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, modelled,
             self._oversubscription, number,
         )  # fmt: skip
         with self._lock:

@@ -1,6 +1,6 @@
 """What sessions of the simulated device are asked to do beside running: `farlane serve` and `farlane sim` write it, the device reads it.
 
-Owns these two sets of options and their checks; not what is done about them (watching.py, managed.py), which is imported where
+Owns these two sets of options and their checks; not what is done about them (modelling.py, managed.py), which is imported where
 somebody asks for it: a host that starts for one short program need not load it.
 """
 

@@ -117,7 +117,7 @@ def test_the_window_is_smaller_where_there_are_no_addresses(monkeypatch: pytest.
         lambda _: SimDevice(threads=1, total_memory=1 << 30, oversubscription=Oversubscription(8 * GRANULE)),
         # The report replaces the file of its name: no device file, therefore.
         lambda folder: SimDevice(
-            threads=1, total_memory=1 << 30, watched=Settings("mgpusim", str(folder / "report.json"))
+            threads=1, total_memory=1 << 30, modelled=Settings("mgpusim", str(folder / "report.json"))
         ),
     ],
     ids=["bounded", "modelled"],

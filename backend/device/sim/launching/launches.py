@@ -164,8 +164,6 @@ class Launcher:
         done = run(prepared) if prepared.kernel.light is None else run_in_parts(prepared, run)
         ended = time.monotonic_ns()
         self._running = None
-        if memory.attended:
-            memory.after_launch()
         if self._observers:
             seconds = (ended - started) / 1e9
             run_ended = Ended(function.module.parsed, function.name, shape.block, parameters, done, seconds)

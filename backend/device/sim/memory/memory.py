@@ -74,7 +74,7 @@ class Budget:
 class Memory(Content):
     """The memory of one session."""
 
-    #: Whether launches are to be announced (before_launch, after_launch).
+    #: Whether launches are to be announced (before_launch).
     attended = False
     #: Whether `foresee` is of use.
     foresees = False
@@ -314,9 +314,6 @@ class Memory(Content):
         if self.space is not None:
             self.space.run()
         return True
-
-    def after_launch(self) -> None:
-        """The launch has ended, well or not."""
 
     def before_loop(self) -> bool:
         """Whether launches and copies may come that are not announced, and find everything where it is."""

@@ -20,6 +20,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import MODULE_ALIGNMENT, Memory, Part
 from farlane.backend.device.sim.memory.window import PAGE
+from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.fatbin import FatBinaryError, choose_all
 from farlane.demangle import demangled, readable
 
@@ -111,14 +112,14 @@ def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:
 class SimModule:
     """A module loaded by one session."""
 
-    def __init__(self, parsed: jit.Module, memory: Memory) -> None:
-        """Places the module's variables.
+    def __init__(self, parsed: jit.Module, memory: Memory, observers: Observers) -> None:
+        """Places the module's variables, and tells the observers of their content.
 
         Raises:
             CudaError: 2 no room for them, 200 one refers to something that the image does not define.
         """
         self.parsed = parsed
-        self._memory = memory
+        self._memory, self._observers = memory, observers
         self._base: int | None = None
         self.functions: dict[str, SimFunction] = {}
         addresses = self._place(parsed.variables)
@@ -211,7 +212,9 @@ class SimModule:
                 value = (target + relocation.addend) & ((1 << 8 * relocation.size) - 1)
                 content[relocation.offset : end] = value.to_bytes(relocation.size, "little")
             size = len(content)
-            self._memory.write(Rows(address, size, size, 1), memoryview(content))
+            rows = Rows(address, size, size, 1)
+            self._memory.write(rows, memoryview(content))
+            self._observers.initialised(rows)
 
 
 class SimFunction:

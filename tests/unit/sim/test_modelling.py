@@ -33,7 +33,7 @@ def open_session(tmp_path: Path) -> Iterator[Callable[..., Program]]:
     def make(threads: int = 2, **wanted: Any) -> Program:
         (tmp_path / "memory.toml").write_text(SMALL)
         settings = Settings(str(tmp_path / "memory.toml"), str(tmp_path / "report.json"), **wanted)
-        device = SimDevice(threads=threads, watched=settings)
+        device = SimDevice(threads=threads, modelled=settings)
         devices.append(device)
         return Program(device)
 
@@ -110,7 +110,7 @@ def test_what_moves_is_in_the_report(tmp_path: Path) -> None:
         wanted = Settings(str(tmp_path / "memory.toml"), str(tmp_path / "report.json"), tlb=False)
         (tmp_path / "memory.toml").write_text(SMALL)
         managed = None if memory is None else Oversubscription(memory)
-        device = SimDevice(threads=1, watched=wanted, oversubscription=managed)
+        device = SimDevice(threads=1, modelled=wanted, oversubscription=managed)
         program = Program(device)
         values = np.arange(1 << 19, dtype="f4")  # 2 MiB each
         arrays = [program.allocate(values.nbytes, values.tobytes()) for _ in range(3)]
@@ -156,7 +156,7 @@ def test_wrong_settings_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "wrong.toml"
     path.write_text("[tlb.private]\nentires = 1\n")
     with pytest.raises(ConfigError, match="entires"):
-        SimDevice(watched=Settings(str(path), ""))
+        SimDevice(modelled=Settings(str(path), ""))
     (tmp_path / "settings.json").write_text('{"memory": "mgpusim"}')
     monkeypatch.setenv(VARIABLE, str(tmp_path / "settings.json"))
     with pytest.raises(ValueError, match=r"settings\.json"):

@@ -49,7 +49,7 @@ def numbered(path: str, session: int) -> Path:
     return found if session == 1 else found.with_name(f"{found.stem}.{session}{found.suffix}")
 
 
-class Watch(Observer):
+class ModelObserver(Observer):
     """One session. One thread at a time."""
 
     def __init__(self, wanted: Settings, session: int, open_table: Callable[[int], PageTable] | None) -> None:
