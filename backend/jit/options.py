@@ -52,9 +52,6 @@ class KernelInfo:
     )
     lane_fibers: bool = False  # each thread has a fiber of its own (lane_fibers.py)
     tiled: bool = False  # its threads keep tiles of sums in registers (register_tiles.py)
-    interleaved: int = (
-        0  # how many blocks a worker runs side by side, where a grid has many (interleaving.py); 0: one at a time
-    )
     cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
     compile_seconds: float = 0.0
     variables: tuple[int, ...] = field(default=())  # indices of module variables that the code refers to

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farlane.backend.jit.analysis import strides
-from farlane.backend.jit.analysis.strides import FIRST, ROW, varying_axes
+from farlane.backend.jit.analysis.strides import varying_axes
 from farlane.backend.jit.ptx.model import Address, Instruction, Special, Symbol, extends, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import EFFECTS, Graph
@@ -313,8 +313,6 @@ class _TeamAnalysis(_Analysis):
         self.axes = {"x", *steps}
 
     def _operand_class(self, operand: Any, block: int) -> int | None:
-        if isinstance(operand, Special) and operand.name in (FIRST, ROW):
-            return 0
         if isinstance(operand, Special) and operand.name.startswith("tid."):
             axis = operand.name[4:]
             return strides.UNIFORM if axis not in self.axes else 1 if axis == "x" else 0

@@ -1,9 +1,9 @@
 """Loads that read four words beside each other, one instruction for each: what a compiler makes of an unrolled loop over a row.
 
-Where each lane has a row of its own, four words of a lane are one access of 16 bytes, and four gathers less. Loads are taken together when
-nothing between the first and the last may change what they read, or may let other threads do so.
+Where lanes run one after the other, four words of a lane need one check. Loads are taken together when nothing between the first and the last
+may change what they read, or may let other threads do so.
 
-Owns which loads of a block are taken together; lowering/families/accesses/memory.py makes the access at the first of them.
+Owns which loads of a block are taken together; lowering/emitters/serial_codegen.py checks them at the first.
 """
 
 from __future__ import annotations

@@ -38,17 +38,16 @@ class CompiledKernel:
     def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None, light: tiers.Use | None = None) -> None:
         self.info = info
         self.ir = ir
-        self.interleaved = info.interleaved  # how many blocks its code runs side by side, if it has the arenas for that
         self.light = light  # how much it has been used; None once it is compiled in full
         self._codes = [Loaded(image, _ENTRY)]
         self.address = self._codes[0].address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
         self._run = _RUN(self.address)
 
-    def replace(self, image: bytes, interleaved: int = 0) -> None:
+    def replace(self, image: bytes) -> None:
         """From now on, runs are runs of this code, the same kernel's. Those under way go on: what they run stays. From any thread."""
         code = Loaded(image, _ENTRY)
         self._codes.append(code)
-        self._run, self.address, self.light, self.interleaved = _RUN(code.address), code.address, None, interleaved
+        self._run, self.address, self.light = _RUN(code.address), code.address, None
 
     def run(self, launch: Launch, worker: Worker) -> int:
         """Runs blocks of the launch on this thread until none is left. Releases the GIL. Returns a STATUS_*."""

@@ -93,7 +93,7 @@ class Compiler:
             kernel, use = self._asked.get()
             try:
                 full = replace(use.options, light=False)
-                kernel.replace(*self._process.compile(use.module, use.name, use.block, full))
+                kernel.replace(self._process.compile(use.module, use.name, use.block, full))
             except Exception:
                 # The light code is right, only slower.
                 _log.warning("kernel %s stays lightly compiled", demangled(use.name), exc_info=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.analysis.strides import FIRST, ROW, row_length, signed_constant
+from farlane.backend.jit.analysis.strides import row_length, signed_constant
 from farlane.backend.jit.lowering.ir import BITS, Val, integer, lanes
 from farlane.backend.jit.lowering.specials import first_tid, special
 from farlane.backend.jit.lowering.types import PTX_LLVM
@@ -107,11 +107,6 @@ def affine_special(e: Emitter, name: str) -> Affine | None:
     one = integer(1, "i32")
     if base == "laneid":
         return Affine(integer(0, "i32"), 1, integer(row, "i32") if row < LANES else None)
-    if name in (FIRST, ROW) and e.team is not None:
-        start = e.once("first.x", lambda p: first_tid(e, p, "x"))
-        if name == FIRST:
-            return Affine(start, 0, integer(LANES, "i32"))
-        return Affine(e.body.bin("lshr", start, integer(LANES.bit_length() - 1, "i32")), 0, one)
     if base != "tid":
         return None
     if e.team is None:

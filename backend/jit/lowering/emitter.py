@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from farlane.backend.jit.lowering.families.accesses.addresses import Place
     from farlane.backend.jit.lowering.kernel import KernelContext
     from farlane.backend.jit.lowering.streaming import Streams
-    from farlane.backend.jit.ptx.model import Instruction
     from farlane.backend.jit.ssa.cfg import Graph
 
 ALL = integer(-1, "i32")
@@ -71,14 +70,11 @@ class Emitter:
         self.line = 0
         self.dual = False
         self.parks = False  # whether lanes that reach a barrier wait while the warp's other lanes run on
-        self.interleaved: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
         self.streams: Streams | None = None  # stores that may go past the caches
         self.team: Team | None = None  # set where what is emitted is a team's code
         self.instance: int | Val = 0  # which of its warps
         self.placed: Place | None = None  # where the access being emitted goes, if that has been checked already
         self.contiguous = False  # whether the masked access being emitted is of neighbouring elements (guarding.py)
-        self.neighbours: dict[int, list[Instruction]] = {}  # of the block: loads that are made together (neighbours.py)
-        self.words: dict[int, Val] = {}  # what has been read so
         self.scattered: str | None = None  # where reads here and there are counted (serial_choice.py)
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()

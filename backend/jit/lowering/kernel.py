@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farlane.backend.jit.analysis import divergence, indices, register_tiles, spins, strides, teams
+from farlane.backend.jit.analysis import divergence, register_tiles, spins, strides, teams
 from farlane.backend.jit.lowering import checks
 from farlane.backend.jit.lowering.emitters import lane_fibers, team_codegen
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
@@ -31,7 +31,6 @@ LARGE = 400  # instructions, callees included: from here on helpers are not inli
 DUAL_INSTRUCTIONS = 600
 FAST_INSTRUCTIONS = 1500  # from here on LLVM optimises less
 DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
-MOST_INLINED_ATOMICS = 8
 
 
 class KernelContext(Reachable):
@@ -44,7 +43,7 @@ class KernelContext(Reachable):
         self.helpers: dict[str, str] = {}
         self.declarations: dict[str, None] = {}
         self.used_variables: set[int] = set()
-        self.sites = self.prefetches = self.inlined_atomics = self.places = 0
+        self.sites = self.prefetches = self.places = 0
         self.frames: dict[str, int] = {}
         self.order_sensitive = self.order_visible = self.serial = self.launches = False
         self.large = self.instructions > LARGE
@@ -55,8 +54,6 @@ class KernelContext(Reachable):
         self.extern_shared = False
         self._layout_shared()
         self.prepared = {name: self._prepare(body) for name, body in self.bodies.items()}
-        if not (options.checks or options.touches):
-            indices.simplify(self.prepared[name][0], block)
         self.fibers = any(waiting for _, _, waiting in self.prepared.values()) or any(
             (item.base in ("bar", "barrier") and "warp" not in item.modifiers)
             or (item.base == "mbarrier" and item.modifiers[0] in ("test_wait", "try_wait"))
@@ -71,7 +68,7 @@ class KernelContext(Reachable):
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
         self.waits = False
-        self.team_warps = self.team_site = self.interleaved = 0
+        self.team_warps = self.team_site = 0
         self.streams = False  # whether stores may go past the caches
 
     def _waits(self, name: str) -> bool:
@@ -136,11 +133,6 @@ class KernelContext(Reachable):
         self.sites += 1
         return self.sites - 1
 
-    def inlines_atomic(self) -> bool:
-        """Whether the next atomic operation of a whole warp is written out where it is."""
-        self.inlined_atomics += 1
-        return not self.large and not self.options.light and self.inlined_atomics <= MOST_INLINED_ATOMICS
-
     # Text --------------------------------------------------------------------------------------------------------
     def declare(self, text: str) -> None:
         self.declarations[text] = None
@@ -200,7 +192,7 @@ class KernelContext(Reachable):
         try:
             text = team.emit()
         except team_codegen.Unfit:
-            self.sites, self.interleaved, self.streams = sites, 0, False
+            self.sites, self.streams = sites, False
             return []
         alone.left_by, self.team_warps = team, team.warps
         for declaration in (*team.body.intrinsics.values(), *team.prologue.intrinsics.values()):
@@ -246,7 +238,6 @@ class KernelContext(Reachable):
             f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
             f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & MEMORY else 'false'}",
-            f"@farlane_interleaved_blocks = internal constant i32 {self.interleaved}",
             f"@farlane_streams = internal constant i1 {'true' if self.streams else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
@@ -276,7 +267,6 @@ class KernelContext(Reachable):
             launches=self.launches,
             lane_fibers=self.lane_fibers,
             tiled=self.tiled,
-            interleaved=self.interleaved,
             granule=1 << self.granule_log if self.options.checks & RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )

@@ -65,7 +65,6 @@ def _runtime(checked: bool, touches: bool) -> str:
         "cooperative.ll",
         "cluster.ll",
         "waiting_blocks.ll",
-        "interleaving.ll",
         "services.ll",
         "lane_fibers.ll",
         *(("checks.ll", "races.ll") if checked else ("unchecked.ll",)),

@@ -20,7 +20,6 @@ from enum import IntEnum
 
 ABI_VERSION = 9
 PAGE = 4096  # of the host
-INTERLEAVED = 8  # blocks that a worker may run side by side (interleaving.py)
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -164,13 +163,7 @@ class WorkerState(ctypes.Structure):
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
         ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
         ("arrived", ctypes.c_uint32),  # cluster.ll: living threads that have arrived at the cluster's barrier
-        ("number", ctypes.c_uint32),  # of an interleaved block, for where its stacks start
         ("next", ctypes.c_void_p),  # waiting_blocks.ll: the next one in a list
-        # interleaving.ll. Of a thread: WorkerState[INTERLEAVED], or null. Of a block: the one that its turn goes to, and its thread. Of a thread: whose turn it is.
-        ("beside", ctypes.c_void_p),
-        ("ring", ctypes.c_void_p),
-        ("thread", ctypes.c_void_p),
-        ("turn", ctypes.c_void_p),
     )
 
 

@@ -325,7 +325,7 @@ class Launcher:
             cluster_explicit=cluster is not None,
             aliases=self._memory.aliases.pointer,
             sharers=2 * (helpers + 1) if helpers else 0,
-            grain=math.lcm(of_cluster, kernel.interleaved or 1),
+            grain=of_cluster,
             streamed=caches.least_bytes(blocks * math.prod(shape.block)),
         )
         last = function.prepared

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.analysis import neighbours, spins
+from farlane.backend.jit.analysis import spins
 from farlane.backend.jit.analysis.divergence import Divergence
 from farlane.backend.jit.analysis.strides import row_length, stepping, stepping_specials
-from farlane.backend.jit.lowering import families, interleaving, touches
+from farlane.backend.jit.lowering import families, touches
 from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.emitters import lane_fibers, resuming, serial_choice, tile_loops
 from farlane.backend.jit.lowering.emitters.edges import Edges
@@ -335,11 +335,9 @@ class FunctionEmitter(Edges):
         families.poll(self)
         if target in self.divergence.waiting:
             self.body.line("call void @farlane_yield(ptr %warp)")
-        interleaving.hand_on(self, target)
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}
-        self.neighbours, self.words = neighbours.together(block, self.kernel.options), {}
         serial_choice.count(self, block)
         for phi in block.phis:
             if phi.value.exported:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.analysis import divergence, indices, teams
+from farlane.backend.jit.analysis import divergence, teams
 from farlane.backend.jit.analysis.teams import FIRST_ENTRY, place_offset
 from farlane.backend.jit.lowering import families, processors, support
 from farlane.backend.jit.lowering.emitter import ALL
@@ -74,8 +74,6 @@ def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitt
         graph, values, _ = kernel.prepare_again(body)
         if not all(teams.accepts(item) for block in graph.blocks for item in block.instructions):
             return None
-        if "x" in shape.steps:
-            indices.simplify(graph, kernel.block, team=True)
         found = divergence.team(graph, values, kernel.block, shape.steps, set(kernel.parameter_offsets))
         if found.conservative or not teams.coherent(graph, functools.partial(guarded, kernel, graph, looped)):
             return None

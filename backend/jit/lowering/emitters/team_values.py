@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.analysis import divergence, teams
-from farlane.backend.jit.analysis.strides import FIRST, ROW, stepping
+from farlane.backend.jit.analysis.strides import stepping
 from farlane.backend.jit.lowering import affine, streaming, support
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
 from farlane.backend.jit.lowering.ir import Val, integer
@@ -40,7 +40,7 @@ class TeamValues(FunctionEmitter):
         self.shared: dict[Value, Val] = {}
         self.looped = shape.warps > teams.MOST  # the warps take turns in one code: `instance` is known when it runs
         self.each: list[dict[Value, Val]] = [{} for _ in range(1 if self.looped else shape.warps)]
-        self.stepping = stepping(graph, self.is_affine, {FIRST, ROW, *(f"tid.{axis}" for axis in shape.steps)})
+        self.stepping = stepping(graph, self.is_affine, {f"tid.{axis}" for axis in shape.steps})
         self.live_in, self.live_out = liveness.compute(graph, lambda value: value.definition is not None)
         self.streams = streaming.Streams(graph, kernel.block)
         self.access = 0  # which of the function's loads and stores is being emitted

@@ -224,18 +224,7 @@ waiting:
   %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.more
   %more.blocks = load ptr, ptr %more.p
   %in.order = icmp eq ptr %more.blocks, null
-  br i1 %in.order, label %beside.test, label %waiting.blocks
-beside.test:
-  %interleaved.blocks = load i32, ptr @farlane_interleaved_blocks
-  %interleaved.used = icmp ne i32 %interleaved.blocks, 0
-  %beside.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.beside
-  %beside = load ptr, ptr %beside.p
-  %beside.there = icmp ne ptr %beside, null
-  %interleaved = and i1 %interleaved.used, %beside.there
-  br i1 %interleaved, label %interleaved.run, label %take
-interleaved.run:
-  %interleaved.status = call i32 @farlane_interleaved(ptr %launch, ptr %worker, ptr %beside)
-  br label %done
+  br i1 %in.order, label %take, label %waiting.blocks
 waiting.blocks:
   %waiting.blocks.status = call i32 @farlane_waiting_blocks(ptr %launch, ptr %worker)
   br label %done

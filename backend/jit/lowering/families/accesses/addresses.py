@@ -49,16 +49,6 @@ SPACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Far:
-    """What is left to do about a place, where lanes may lie outside of what the site knows (nearby.py)."""
-
-    label: str  # where these go on
-    bad: Val  # which they are
-    latch: str
-    shape: int
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
     """A checked host location."""
 
@@ -66,7 +56,6 @@ class Place:
     index: Val  # byte offset from base; a scalar (the first lane's) when `form` is set
     form: affine.Affine | None = None
     narrow: Val | None = None  # the index in 32 bits, where it fits and differs between lanes
-    far: Far | None = None  # then the index is the address, and `narrow` the distance from the base
     streamed: Val | None = None  # of an affine store: whether it goes past the caches (streaming.py)
     apart: tuple[int, ...] = ()  # each lane's distance from a scalar index, where these are known now (patterned.py)
 
