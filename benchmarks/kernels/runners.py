@@ -51,7 +51,7 @@ class Simulated:
     def __init__(self, case: Case, image: bytes, threads: int) -> None:
         self.name = f"sim, {threads} thread{'s'[: threads > 1]}"
         self.case = case
-        os.environ[tiers.VARIABLE] = "off"  # what runs long is compiled in full
+        os.environ[tiers.VARIABLE] = "off"  # what runs long has tier 2 code
         self._device = SimDevice(threads=threads)
         self._context = self._device.open_context(4 << 30)
         self._stream = self._context.default_stream(LEGACY_STREAM)

@@ -70,11 +70,11 @@ def conservative(
     return analysis.run()
 
 
-def team(
+def warp_group(
     graph: Graph, values: list[Value], block: tuple[int, int, int], steps: dict[str, int], parameters: set[str]
 ) -> Divergence:
-    """The same for a team of warps (teams.py), whose lanes never part. `steps`: Team.steps."""
-    return _TeamAnalysis(graph, values, block, steps, parameters).run()
+    """The same for a warp group of warps (warp_groups.py), whose lanes never part. `steps`: WarpGroup.steps."""
+    return _GroupAnalysis(graph, values, block, steps, parameters).run()
 
 
 class _Analysis:
@@ -300,7 +300,7 @@ class _Analysis:
                 value.exported = True
 
 
-class _TeamAnalysis(_Analysis):
+class _GroupAnalysis(_Analysis):
     def __init__(
         self,
         graph: Graph,
@@ -319,4 +319,4 @@ class _TeamAnalysis(_Analysis):
         return super()._operand_class(operand, block)
 
     def _part(self, index: int) -> None:
-        """They do not: warps whose lanes disagree leave the team."""
+        """They do not: warps whose lanes disagree leave the warp group."""

@@ -26,8 +26,8 @@ _CALM = {
 
 
 def together(block: Block, options: Options) -> dict[int, list[Instruction]]:
-    """The same under these options. Without teams, looking at one page may take another away."""
-    if options.light or options.checks or options.touches or options.untranslated or not options.team:
+    """The same under these options. Without warp groups, looking at one page may take another away."""
+    if options.tier == 1 or options.checks or options.touches or options.untranslated or not options.warp_groups:
         return {}
     return found(block)
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farlane.backend.jit.analysis import divergence, register_tiles, spins, strides, teams
+from farlane.backend.jit.analysis import divergence, register_tiles, spins, strides, warp_groups
 from farlane.backend.jit.lowering import checks
-from farlane.backend.jit.lowering.emitters import lane_fibers, team_codegen
+from farlane.backend.jit.lowering.emitters import group_codegen, lane_fibers
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.lowering.reachable import Reachable
@@ -68,7 +68,7 @@ class KernelContext(Reachable):
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
         self.waits = False
-        self.team_warps = self.team_site = 0
+        self.group_warps = self.group_site = 0
         self.streams = False  # whether stores may go past the caches
 
     def _waits(self, name: str) -> bool:
@@ -142,8 +142,8 @@ class KernelContext(Reachable):
         return min(self.options.optimization, 1) if self.instructions > FAST_INSTRUCTIONS else self.options.optimization
 
     def _long(self) -> bool:
-        """Whether it has too many instructions for two versions of every block. In light code that is so for register tiles, too."""
-        return self.instructions > DUAL_INSTRUCTIONS and (self.options.light or not self.tiled)
+        """Whether it has too many instructions for two versions of every block. In tier 1 that is so for register tiles, too."""
+        return self.instructions > DUAL_INSTRUCTIONS and (self.options.tier == 1 or not self.tiled)
 
     def dual_fits(self, graph: cfg.Graph, parting: divergence.Divergence) -> bool:
         """Two versions of every block cost compile time that grows faster than the kernel."""
@@ -174,7 +174,7 @@ class KernelContext(Reachable):
             emitter = FunctionEmitter(self, name, graph, parting, body.storage, entry)
             try:
                 if entry:
-                    texts += self._team(body, emitter)
+                    texts += self._group(body, emitter)
                 texts.append(emitter.emit())
             except PtxError as error:
                 error.kernel = error.kernel or self.name
@@ -183,19 +183,19 @@ class KernelContext(Reachable):
                 self.declare(declaration)
         return self._assemble(texts)
 
-    def _team(self, body: Body, alone: FunctionEmitter) -> list[str]:
-        """The code of the kernel's teams, if it has any, which `alone` then goes on from."""
-        self.team_site, sites = self.sites, self.sites
-        team = team_codegen.plan(self, body, alone)
-        if team is None:
+    def _group(self, body: Body, alone: FunctionEmitter) -> list[str]:
+        """The code of the kernel's warp groups, if it has any, which `alone` then goes on from."""
+        self.group_site, sites = self.sites, self.sites
+        group = group_codegen.plan(self, body, alone)
+        if group is None:
             return []
         try:
-            text = team.emit()
-        except team_codegen.Unfit:
+            text = group.emit()
+        except group_codegen.Unfit:
             self.sites, self.streams = sites, False
             return []
-        alone.left_by, self.team_warps = team, team.warps
-        for declaration in (*team.body.intrinsics.values(), *team.prologue.intrinsics.values()):
+        alone.left_by, self.group_warps = group, group.warps
+        for declaration in (*group.body.intrinsics.values(), *group.prologue.intrinsics.values()):
             self.declare(declaration)
         return [text]
 
@@ -234,14 +234,14 @@ class KernelContext(Reachable):
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
             f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
             f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",
-            f"@farlane_team_warps = internal constant i32 {self.team_warps}",
+            f"@farlane_group_warps = internal constant i32 {self.group_warps}",
             f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
-            f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
+            f"@farlane_group_latch = internal constant i64 {16 * self.group_site}",
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & MEMORY else 'false'}",
             f"@farlane_streams = internal constant i1 {'true' if self.streams else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
-        own = [*self.helpers.values(), *([] if self.team_warps else [assembly.NO_TEAM]), *texts]
+        own = [*self.helpers.values(), *([] if self.group_warps else [assembly.NO_GROUP]), *texts]
         return assembly.assemble(
             bool(self.options.checks), self.options.touches, self.declarations, constants, own, warps
         )
@@ -272,13 +272,13 @@ class KernelContext(Reachable):
         )
 
     def _sites(self) -> int:
-        """Light code has neither teams nor regions of lanes: it tells how many latches full code may need in its place."""
+        """Tier 1 code has neither warp groups nor regions of lanes: it tells how many latches tier 2 code may need in its place."""
         instructions = self.bodies[self.name].instructions
         accesses = sum(item.base in ("ld", "st") for item in instructions)
-        sites = self.sites + (0 if self.team_warps else 2 * accesses + 1)
-        if self.options.light:
+        sites = self.sites + (0 if self.group_warps else 2 * accesses + 1)
+        if self.options.tier == 1:
             sites += accesses + sum(item.base == "bra" for item in instructions)  # each region has a loop
-            sites += self.sites if self.tiled else 0  # its light code has one version of each block
+            sites += self.sites if self.tiled else 0  # its tier 1 code has one version of each block
         return max(sites, 1)
 
     def _local_bytes(self) -> int:
@@ -301,5 +301,5 @@ class KernelContext(Reachable):
         return (
             self.stack_estimate * (1 + min(len(self.bodies), 16))
             + (128 << 10)
-            + teams.stack_bytes(self.block, self.fibers)
+            + warp_groups.stack_bytes(self.block, self.fibers)
         )

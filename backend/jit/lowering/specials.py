@@ -122,7 +122,7 @@ def _cluster_rank(e: Emitter, b: Builder) -> Val:
 
 def _first_thread(e: Emitter, b: Builder) -> Val:
     """The number of the warp's first thread in its block."""
-    if e.team is not None and e.team.warps * LANES == e.kernel.threads:
+    if e.group is not None and e.group.warps * LANES == e.kernel.threads:
         return integer(0, "i32")
     return b.bin("shl", b.load("i32", False, support.warp_field(b, "index"), WARP_RANGE), integer(5, "i32"))
 

@@ -24,7 +24,7 @@ _METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n!3 = !{i32 
 STRUCTURES = (
     Launch, WorkerState, WarpState, Barrier, Latch, Fault, Run, Aliases, Request, Findings, Record, Shadow, ShadowEntry, TouchBuffer,
 )  # fmt: skip
-NO_TEAM = "define internal i32 @farlane_team(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
+NO_GROUP = "define internal i32 @farlane_group(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
 
 
 def assemble(
@@ -61,7 +61,7 @@ def _runtime(checked: bool, touches: bool) -> str:
         "barriers.ll",
         "blocks.ll",
         "scheduler.ll",
-        "team.ll",
+        "warp_group.ll",
         "cooperative.ll",
         "cluster.ll",
         "waiting_blocks.ll",

@@ -184,7 +184,7 @@ class WarpState(ctypes.Structure):
         ("released", ctypes.c_uint32),  # those of them that have completed
         ("issued", ctypes.c_uint32),  # instructions, for touches
         ("reserved", ctypes.c_uint32),
-        ("entry", ctypes.c_uint32),  # where its own code goes on after a team's
+        ("entry", ctypes.c_uint32),  # where its own code goes on after a warp group's
         ("area", ctypes.c_void_p),  # what is alive there
         ("pending", ctypes.c_uint32),  # lanes that wait at the cluster's barrier
         ("reserved_too", ctypes.c_uint32),

@@ -62,8 +62,8 @@ def test_which(body: str, bytes_: int) -> None:
     assert f"@farlane_streams = internal constant i1 {'true' if bytes_ else 'false'}" in text
     assert ("!nontemporal" in text) == bool(bytes_)
     if bytes_:
-        team = text[text.index("define internal i32 @farlane_team(") : text.index("!nontemporal")]
-        assert re.search(rf"icmp ult i32 %\w+, {bytes_}\n", team)
+        group = text[text.index("define internal i32 @farlane_group(") : text.index("!nontemporal")]
+        assert re.search(rf"icmp ult i32 %\w+, {bytes_}\n", group)
 
 
 @pytest.mark.parametrize(("element", "row", "there"), [("u8", 32, False), ("u16", 32, True), ("u64", 32, True), ("u32", 8, False), ("u64", 8, True)])  # fmt: skip

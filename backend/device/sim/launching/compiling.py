@@ -58,7 +58,7 @@ def _translate(function: SimFunction, block: tuple[int, int, int], options: jit.
 
 
 def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
-    """Runs a launch of a lightly compiled kernel: some blocks at a time, so that full code takes over once it is there.
+    """Runs a launch of a kernel with tier 1 code: some blocks at a time, so that tier 2 code takes over once it is there.
 
     Not where a block may wait for others: those of a later part would never come.
     """
@@ -67,8 +67,8 @@ def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
     begin, part = 0, 2 * workers * launch.cluster_blocks
     try:
         while begin < end:
-            light = kernel.light
-            whole = light is None or kernel.info.waits or prepared.cooperative is not None
+            use = kernel.use
+            whole = use is None or kernel.info.waits or prepared.cooperative is not None
             stop = end if whole else min(end, begin + part)
             launch.next_block, launch.end_block = begin, stop
             launch.chunk = (
@@ -78,8 +78,8 @@ def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
             if not run(prepared):
                 return False
             taken = time.monotonic_ns() - started
-            if light is not None:
-                light.spent(kernel, taken)
+            if use is not None:
+                use.spent(kernel, taken)
             if taken < _PART_NS:
                 part *= 2
             begin = stop

@@ -67,8 +67,8 @@ class Launcher:
         self.launches = 0  # so far
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self._observers = observers
-        # A team's accesses are checked before they are made: no page may go in between.
-        self.options = observers.options(dataclasses.replace(jit.tiers.options(), team=not memory.attended))
+        # A warp group's accesses are checked before they are made: no page may go in between.
+        self.options = observers.options(dataclasses.replace(jit.tiers.options(), warp_groups=not memory.attended))
         observers.attach(self._workers[0])
 
     def observed(self) -> None:
@@ -161,7 +161,7 @@ class Launcher:
             spread = memory.before_launch(parameters, variables) and spread
         started = time.monotonic_ns()
         run = self._run_shared if spread else self._run_inline
-        done = run(prepared) if prepared.kernel.light is None else run_in_parts(prepared, run)
+        done = run(prepared) if prepared.kernel.use is None else run_in_parts(prepared, run)
         ended = time.monotonic_ns()
         self._running = None
         if self._observers:

@@ -33,8 +33,8 @@ from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
 
 if TYPE_CHECKING:
+    from farlane.backend.jit.lowering.emitters.group_codegen import GroupEmitter
     from farlane.backend.jit.lowering.emitters.serial_codegen import SerialEmitter
-    from farlane.backend.jit.lowering.emitters.team_codegen import TeamEmitter
     from farlane.backend.jit.lowering.kernel import KernelContext
 
 PATIENCE = 16  # iterations of a loop that waits, before lanes that are through it go ahead
@@ -60,7 +60,7 @@ class FunctionEmitter(Edges):
             and not kernel.exits
             and kernel.dual_fits(graph, divergence)
         )
-        self.left_by: TeamEmitter | None = None  # the team whose warps go on here
+        self.left_by: GroupEmitter | None = None  # the warp group whose warps go on here
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
         # In a warp of one lane nobody parts.

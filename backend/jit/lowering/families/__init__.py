@@ -22,7 +22,7 @@ from farlane.backend.jit.lowering.families.tensors import (
     matrix_moves,
     mbarriers,
     tensor_maps,
-    warp_groups,
+    wgmma,
 )
 from farlane.backend.jit.lowering.ir import lanes
 from farlane.backend.jit.lowering.support import fault, fault_if, poll, warp_field
@@ -53,7 +53,7 @@ FAMILIES = (
     textures,
     video,
     warp,
-    warp_groups,
+    wgmma,
 )
 
 

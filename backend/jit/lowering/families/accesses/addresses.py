@@ -250,18 +250,20 @@ def _affine_place(e: Emitter, form: affine.Affine, space: str, shape: int) -> Pl
         return Place("null", form.base, form)
     limit = support.shared_size(e)
     bad, latch = corners_outside(e, space, lowest, span, shape)
-    if len(firsts) > 1 and e.team is not None:
+    if len(firsts) > 1 and e.group is not None:
         bad = b.bin("or", bad, _far(e, form))
     miss, hit = b.new_label("miss"), b.new_label("hit")
     b.branch_if(bad, miss, hit, unlikely=True)
     b.block(miss)
-    if e.team is not None:
+    if e.group is not None:
         step = form.step or integer(0, "i64")
         start = f"ptr %warp, {form.base}, {step}, i64 {form.stride}"
         if space == "shared":
-            b.line(f"call void @farlane_team_outside({start}, {limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line})")
+            b.line(
+                f"call void @farlane_group_outside({start}, {limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line})"
+            )
         else:
-            b.line(f"call void @farlane_team_miss({start}, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})")
+            b.line(f"call void @farlane_group_miss({start}, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})")
     else:
         look_at_all(e, space, affine.materialise(e, form), latch, span, shape)
     b.branch(hit)
@@ -272,11 +274,11 @@ def _affine_place(e: Emitter, form: affine.Affine, space: str, shape: int) -> Pl
 
 
 def _firsts(e: Emitter, form: affine.Affine) -> list[Val]:
-    """Where rows begin: all that have to be looked at. Of a team's many rows the first and the last tell where the others are, unless a step
+    """Where rows begin: all that have to be looked at. Of a warp group's many rows the first and the last tell where the others are, unless a step
     is so large that addresses wrap (_far); and as the number of steps is odd, that those are aligned as well."""
     if form.step is None:
         return [form.base]
-    if e.team is None:
+    if e.group is None:
         return affine.row_bases(e, form)
     return [form.base, affine.row_base(e, form, affine.rows(e) * e.warps - 1)]
 

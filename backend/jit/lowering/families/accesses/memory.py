@@ -34,7 +34,7 @@ _ALLOWED = addresses.SPACES | _CACHE | _ORDER | _TYPES | {"v2", "v4", "v8"}
 AHEAD = 2  # log2 of how many accesses; measured: 8 is no better than 4, and as far in an unrolled loop is worse than nothing
 AHEAD_SECOND = 3  # into the second-level cache, in an unrolled loop: measured, 5 % better there
 MOST_AHEAD = 256  # bytes
-MOST_ROWS_AHEAD = 16  # of a team
+MOST_ROWS_AHEAD = 16  # of a warp group
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "mmio"}
 
 
@@ -128,7 +128,7 @@ def _ahead(e: Emitter, place: Place, element: str, count: int) -> None:
     there = b.bin("add", here, distance)
     e.kernel.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
     lanes, starts = LANES, [there]
-    if e.team is not None and place.form is not None:
+    if e.group is not None and place.form is not None:
         lanes = row_length(e.kernel.block)
         if place.form.step is not None:
             ahead = affine.Affine(there, 0, place.form.step)
