@@ -147,7 +147,7 @@ class Context(ABC):
     @abstractmethod
     def free(self, address: int) -> None: ...
 
-    def alias(self, address: int, device: int, size: int) -> None:
+    def map_host(self, address: int, device: int, size: int) -> None:
         """Kernels find the whole pages [device, device + size) of one allocation at the address, too, until that allocation ends.
 
         Raises CudaError 801 where they cannot be there.

@@ -37,7 +37,7 @@ def free(resources: Resources, address: int) -> None:
 
 
 def alias(resources: Resources, address: int, device: int, size: int) -> None:
-    resources.context.alias(address, resources.rows(device, size, size, 1).address, size)
+    resources.context.map_host(address, resources.rows(device, size, size, 1).address, size)
 
 
 def memset(

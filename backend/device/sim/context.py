@@ -151,9 +151,9 @@ class SimContext(Context):
                 self._observers.ending(address)
         self._observers.freed(self._memory.free(address))
 
-    def alias(self, address: int, device: int, size: int) -> None:
+    def map_host(self, address: int, device: int, size: int) -> None:
         with self._working:
-            self._memory.alias(address, device, size)
+            self._memory.map_host(address, device, size)
 
     def create_physical(self, size: int) -> PhysicalPart:
         if self._observers.follows_pages:

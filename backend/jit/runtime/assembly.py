@@ -13,7 +13,16 @@ from importlib import resources
 from farlane.backend.jit.runtime import fibers, layout
 from farlane.backend.jit.runtime.checks import Findings, Record, Shadow, ShadowEntry
 from farlane.backend.jit.runtime.services import Request
-from farlane.backend.jit.runtime.structures import Aliases, Barrier, Fault, Latch, Launch, Run, WarpState, WorkerState
+from farlane.backend.jit.runtime.structures import (
+    Barrier,
+    Fault,
+    HostMappings,
+    Latch,
+    Launch,
+    Run,
+    WarpState,
+    WorkerState,
+)
 from farlane.backend.jit.runtime.touches import TouchBuffer
 
 _DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
@@ -22,7 +31,7 @@ _ATTRIBUTES = (
 )
 _METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n!3 = !{i32 1}\n'
 STRUCTURES = (
-    Launch, WorkerState, WarpState, Barrier, Latch, Fault, Run, Aliases, Request, Findings, Record, Shadow, ShadowEntry, TouchBuffer,
+    Launch, WorkerState, WarpState, Barrier, Latch, Fault, Run, HostMappings, Request, Findings, Record, Shadow, ShadowEntry, TouchBuffer,
 )  # fmt: skip
 NO_GROUP = "define internal i32 @farlane_group(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
 

@@ -4,7 +4,7 @@ Owns their layouts: layout.py gives IR files their types and field numbers. Does
 in it and says, page by page, what may be touched.
 
 Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, runs of pages
-elsewhere that the caller names (Aliases), its shared and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
+elsewhere that the caller names (HostMappings), its shared and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
 
 Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` or fewer at a time, by every worker that runs the launch;
 linear index = x + grid.x * (y + grid.y * z); with clusters, cluster after cluster (clusters.py). Page flags may gain permissions while a launch runs; they may lose
@@ -74,7 +74,7 @@ class Run(ctypes.Structure):
     _fields_ = (("start", ctypes.c_uint64), ("end", ctypes.c_uint64))
 
 
-class Aliases(ctypes.Structure):
+class HostMappings(ctypes.Structure):
     """Memory of the window that is also at addresses outside of it: disjoint runs of pages, which may be read and written."""
 
     _fields_ = (("count", ctypes.c_uint64), ("runs", Run * 64))
@@ -127,7 +127,7 @@ class Launch(ctypes.Structure):
             "more",
             ctypes.c_void_p,
         ),  # reserve.Reserve.address: arenas for those; null: blocks that wait for later ones wait for ever
-        ("aliases", ctypes.POINTER(Aliases)),  # null: there are none
+        ("host_mappings", ctypes.POINTER(HostMappings)),  # null: there are none
         (
             "streamed",
             ctypes.c_uint32,

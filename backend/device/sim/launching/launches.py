@@ -323,7 +323,7 @@ class Launcher:
             cluster=cluster or (1, 1, 1),
             cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
-            aliases=self._memory.aliases.pointer,
+            host_mappings=self._memory.host_mappings.pointer,
             sharers=2 * (helpers + 1) if helpers else 0,
             grain=of_cluster,
             streamed=caches.least_bytes(blocks * math.prod(shape.block)),

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.sim.memory.aliases import NOT_SUPPORTED
 from farlane.backend.device.sim.memory.content import PIECE
 from farlane.backend.device.sim.memory.extents import Extent
+from farlane.backend.device.sim.memory.host_mappings import NOT_SUPPORTED
 from farlane.backend.device.sim.memory.journal import Point
 from farlane.backend.device.sim.memory.memory import OUT_OF_MEMORY, Budget, Memory
 from farlane.backend.device.sim.memory.residency import Residency
@@ -79,7 +79,7 @@ class ManagedMemory(Memory):
         self.residency.remove(self._page(first), self._page(last))
         self.window.unmap(first, last)
 
-    def alias(self, address: int, device: int, size: int) -> None:
+    def map_host(self, address: int, device: int, size: int) -> None:
         raise CudaError(
             NOT_SUPPORTED,
             "kernels do not reach registered memory by the program's address where device memory is reused",

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.base import Window as AddressRange
-from farlane.backend.device.sim.memory.aliases import NOT_SUPPORTED, AliasTable
 from farlane.backend.device.sim.memory.content import INVALID_VALUE, Content
+from farlane.backend.device.sim.memory.host_mappings import NOT_SUPPORTED, HostMappingTable
 from farlane.backend.device.sim.memory.journal import Journal, Point
 from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
 from farlane.backend.device.sim.memory.physical import PhysicalFile
@@ -102,7 +102,7 @@ class Memory(Content):
                 ) from None
         self.guest = AddressRange(self.window.base, guest)
         self.allocations = Allocations()
-        self.aliases = AliasTable(self.window)
+        self.host_mappings = HostMappingTable(self.window)
         self.physical = PhysicalFile(self.window)
         self._guest_bytes = 0
         self._module_bytes = 0
@@ -137,7 +137,7 @@ class Memory(Content):
             self.space = None
         self._budget.give(self.allocations.bytes + self.physical.bytes)
         self.physical.close()
-        self.aliases.end(self.window.base, self.window.end)
+        self.host_mappings.end(self.window.base, self.window.end)
         self.allocations = Allocations()
         self.quota = 0
         self.window.close()
@@ -169,14 +169,14 @@ class Memory(Content):
         self._guest_bytes -= ended.size
         return ended
 
-    def alias(self, address: int, device: int, size: int) -> None:
+    def map_host(self, address: int, device: int, size: int) -> None:
         """Kernels find these whole pages of one allocation at another address, too, until it ends."""
         allocation = self.allocations.holding(device)
         if allocation is None or device + size > allocation.end or allocation.mapped:
             raise CudaError(
-                INVALID_VALUE, f"an alias of {size} bytes at {device:#x}, {self.allocations.describe(device)}"
+                INVALID_VALUE, f"a host mapping of {size} bytes at {device:#x}, {self.allocations.describe(device)}"
             )
-        self.aliases.add(address, device, size)
+        self.host_mappings.add(address, device, size)
         self.allocations.version += 1  # what kernels may touch is another
 
     def create_physical(self, size: int) -> PhysicalPart:
@@ -276,7 +276,7 @@ class Memory(Content):
                 f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
             )
         self._budget.give(allocation.size)
-        self.aliases.end(allocation.start, allocation.end)
+        self.host_mappings.end(allocation.start, allocation.end)
         first, last = _pages(allocation.start, allocation.end)
         for page in self._shared(allocation, first, last):
             if page == first:

@@ -99,15 +99,15 @@ class Checker(Observer):
         self.freed(Allocation(address, size, BLOCK))
         self.table.remove_range(address)
 
-    def refresh(self, allocations: Allocations, aliases: Iterable[tuple[int, int]] = ()) -> None:
-        """What kernels may access, to the byte; `aliases`: runs of pages, by the program's addresses."""
+    def refresh(self, allocations: Allocations, host_mappings: Iterable[tuple[int, int]] = ()) -> None:
+        """What kernels may access, to the byte; `host_mappings`: runs of pages, by the program's addresses."""
         live = self._live(allocations)
         if self._shadow is not None:
             for one in live:
                 if one.label not in (GUEST, BLOCK) and one.start not in self._known:
                     self._known.add(one.start)
                     self._shadow.written(Rows(one.start, one.size, one.size, 1))  # variables have an initial value
-        self.table.set_ranges(sorted([(one.start, one.end) for one in live] + list(aliases)))
+        self.table.set_ranges(sorted([(one.start, one.end) for one in live] + list(host_mappings)))
 
     def _live(self, allocations: Allocations) -> list[Allocation]:
         live = [one for one in allocations if one.label != HEAP and one.access]
@@ -121,7 +121,7 @@ class Checker(Observer):
         allocations = memory.allocations
         if self._version != (id(allocations), allocations.version):
             self._version = id(allocations), allocations.version
-            self.refresh(allocations, memory.aliases.ranges())
+            self.refresh(allocations, memory.host_mappings.ranges())
         self.table.begin()
 
     def ended(self, launch: Ended, allocations: Allocations) -> None:

@@ -1,10 +1,10 @@
 """Window memory that kernels also find at the program's own addresses: what it has registered (tape.md, "Aliases").
 
-Owns the second mapping of such pages, at the address that the guest names, and the table that compiled kernels look at (jit/runtime/structures.py, Aliases). So a
+Owns the second mapping of such pages, at the address that the guest names, and the table that compiled kernels look at (jit/runtime/structures.py, HostMappings). So a
 kernel's access costs what any other does, and copies go on using the window's address. The address is the guest's choice, and this process may have
-something else there, or must keep it free (its stack grows): then the alias is refused, and nothing has changed.
+something else there, or must keep it free (its stack grows): then the host mapping is refused, and nothing has changed.
 
-Ordering: an alias ends before the pages that it shows do.
+Ordering: a host mapping ends before the pages that it shows do.
 
 Source: mission.md S2 point 1; CUDA programming guide, "Unified Virtual Address Space".
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.window import PAGE, Window
-from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS, GENERIC_WINDOWS_END, Aliases
+from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS, GENERIC_WINDOWS_END, HostMappings
 from farlane.backend.mappings import MappingError
 
 INVALID_VALUE = 1
@@ -25,17 +25,17 @@ NOT_SUPPORTED = 801
 _STACK_ROOM = 1 << 30  # below the stack, where it may grow
 
 
-class AliasTable:
-    """The aliases of one session's window."""
+class HostMappingTable:
+    """The host mappings of one session's window."""
 
     def __init__(self, window: Window) -> None:
-        self.table = Aliases()
+        self.table = HostMappings()
         self._window = window
         self._live: dict[int, tuple[int, int]] = {}  # address -> (device address, size)
 
     @property
-    def pointer(self) -> ctypes._Pointer[Aliases]:
-        """For Launch.aliases."""
+    def pointer(self) -> ctypes._Pointer[HostMappings]:
+        """For Launch.host_mappings."""
         return ctypes.pointer(self.table)
 
     def ranges(self) -> list[tuple[int, int]]:
@@ -46,7 +46,7 @@ class AliasTable:
         """Shows whole mapped pages of the window, [device, device + size), at the address. Raises CudaError; then there is no alias."""
         end = address + size
         if address % PAGE or device % PAGE or size % PAGE or size < PAGE or self._over(device, device + size):
-            raise CudaError(INVALID_VALUE, f"an alias of {size} bytes of {device:#x} at {address:#x}")
+            raise CudaError(INVALID_VALUE, f"a host mapping of {size} bytes of {device:#x} at {address:#x}")
         outside = end <= GENERIC_WINDOWS or address >= GENERIC_WINDOWS_END
         if not outside or len(self._live) == len(self.table.runs) or _near_stack(address, end):
             raise CudaError(NOT_SUPPORTED, f"kernels of this host cannot have memory at {address:#x}")
@@ -61,7 +61,7 @@ class AliasTable:
         self._write()
 
     def end(self, start: int, end: int) -> None:
-        """Ends the aliases of pages in [start, end) of the window."""
+        """Ends the host mappings of pages in [start, end) of the window."""
         for address in self._over(start, end):
             device, size = self._live.pop(address)
             self._write()
