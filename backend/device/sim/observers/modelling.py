@@ -63,9 +63,7 @@ class ModelObserver(Observer):
             from farlane.backend.memory.cores.trace import TraceWriter  # few sessions want it
 
             self._writer = TraceWriter(numbered(wanted.trace, session), spec.cores, spec.page_bytes)
-        self._model = MemoryModel(
-            self._config, tlb=wanted.tlb, special=True, fast=wanted.fast, trace=self._writer, table=table
-        )
+        self._model = MemoryModel(self._config, tlb=wanted.tlb, fast=wanted.fast, trace=self._writer, table=table)
         self._accesses: Accesses | None = None
         if wanted.accesses:
             from farlane.backend.memory.cores.objects import Accesses  # likewise
