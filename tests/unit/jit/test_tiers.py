@@ -130,16 +130,16 @@ def test_register_tiles_are_compiled_in_full_early(device: TinyDevice) -> None:
     assert np.array_equal(device.download(q, "u4", 1024), expected)
 
 
-def test_a_kernel_stays_light_until_a_thread_can_be_started(device: TinyDevice) -> None:
+def test_a_kernel_stays_in_tier_1_until_a_thread_can_be_started(device: TinyDevice) -> None:
     module = device.load(program(21))
     out = device.allocate(4 * 64)
     assert device.launch(module, "k", 1, 64, [out], options=TIER_1) == 0
     kernel = device.kernel
     assert kernel.use is not None
     compiler = tiers.Compiler()
-    with threadless("full-compiler") as refused:
+    with threadless("tier-2-compiler") as refused:
         compiler.ask(kernel, kernel.use)
-    assert refused == ["full-compiler"]
+    assert refused == ["tier-2-compiler"]
     assert kernel.use is not None
     compiler.ask(kernel, kernel.use)
     eventually(lambda: kernel.use is None, 120)
@@ -155,9 +155,9 @@ def test_full_code_on_disk_comes_before_light(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_tiers_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tiers.options().use
+    assert tiers.options().tier == 1
     monkeypatch.setenv(tiers.VARIABLE, "off")
-    assert not tiers.options().use
+    assert tiers.options().tier == 2
 
 
 def test_another_version_s_compiler_is_not_used() -> None:

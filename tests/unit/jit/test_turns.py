@@ -131,16 +131,6 @@ def test_what_no_warp_waits_for_is_one_loop() -> None:
     assert loops_of_turns(PUT + read + "bar.sync 0;") == 2, "a load waits for what all warps have stored"
 
 
-def test_a_warps_own_address_is_a_number() -> None:
-    """One word is written for each warp, by the lane that is known now, and read for all lanes at once."""
-    text = jit.translate(jit.parse_module(kernel(SCAN)), "k", (1024, 1, 1), OPTIONS)[2]
-    group = text[text.index("define internal i32 @farlane_group(") :]
-    group = group[: group.index("\n}\n")]
-    # The only access by lanes is the first warp's, of the row of sums. Predicates that differ between warps are two; those of lanes are constants.
-    assert group.count("@farlane_write_") == group.count("@farlane_read_") == 1
-    assert group.count("alloca [32 x <32 x i1>]") == 2
-
-
 def test_rows_of_a_square_block(device: TinyDevice) -> None:
     """32 by 32, turned by way of shared memory."""
     body = """mov.u32 %r5, %tid.y; shl.b32 %r6, %r5, 5; add.s32 %r6, %r6, %r0; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd3, %rd0, %rd2;
