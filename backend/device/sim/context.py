@@ -258,7 +258,7 @@ class SimContext(Context):
                 self._observers.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
 
-    def _settle(self) -> None:
+    def _synchronized(self) -> None:
         """What comes later is ordered behind all that was."""
         if self._observers:
             with self._working:
@@ -323,7 +323,7 @@ class SimContext(Context):
     def wait_event(self, stream: Any, event: Any) -> None:
         self._timeline.check_stream(stream)
         self._timeline.check_event(event)
-        self._settle()
+        self._synchronized()
 
     def stream_done(self, stream: Any) -> bool:
         self._timeline.check_stream(stream)
@@ -350,7 +350,7 @@ class SimContext(Context):
             self._timeline.check_stream(stream)
         if event is not None:
             self._timeline.check_event(event)
-        self._settle()
+        self._synchronized()
 
     def set_limit(self, limit: int, value: int) -> None:
         """Limits count from the next launch on; those of the L2 cache bound nothing that is simulated."""

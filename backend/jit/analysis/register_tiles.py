@@ -118,7 +118,7 @@ def plan(graph: Graph) -> Tiles:
         block.instructions = [*rest, *additions, *copies, *end]
         tiles.at[index] = tile
     if tiles.at:
-        _settle(graph, tiles)
+        _give_homes(graph, tiles)
     return tiles
 
 
@@ -195,7 +195,7 @@ def _chains(additions: list[Instruction]) -> list[list[Instruction]] | None:
 
 
 # Homes ---------------------------------------------------------------------------------------------------------------
-def _settle(graph: Graph, tiles: Tiles) -> None:
+def _give_homes(graph: Graph, tiles: Tiles) -> None:
     """Gives the sums of tiles homes, where none of a tile's is refused one. Tiles that work on the same sums share an array."""
     groups = _Groups(graph, tiles)
     refused = groups.refused(graph, tiles)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.analysis.strides import row_length, signed_constant
-from farlane.backend.jit.lowering.ir import BITS, Val, integer, lanes
+from farlane.backend.jit.lowering.ir import BITS, PTX_LLVM, Val, integer, lanes
 from farlane.backend.jit.lowering.specials import first_tid, special
-from farlane.backend.jit.lowering.types import PTX_LLVM
 from farlane.backend.jit.ptx.model import LANES, Instruction, Special, extends
 from farlane.backend.jit.ssa.ssa import Value
 

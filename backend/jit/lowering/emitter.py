@@ -20,9 +20,8 @@ from farlane.backend.jit.analysis import patterns, strides
 from farlane.backend.jit.analysis.register_tiles import Tiles, place_of
 from farlane.backend.jit.lowering import families, touches
 from farlane.backend.jit.lowering.affine import Affine, materialise, rows
-from farlane.backend.jit.lowering.ir import Builder, Val, floating, integer, lanes
+from farlane.backend.jit.lowering.ir import REGISTER_LLVM, Builder, Val, convert, floating, integer, lanes
 from farlane.backend.jit.lowering.specials import special
-from farlane.backend.jit.lowering.types import REGISTER_LLVM, convert
 from farlane.backend.jit.ptx.declarations import UnsupportedError
 from farlane.backend.jit.ptx.model import LANES, Immediate, Negated, Special, Storage, Symbol
 from farlane.backend.jit.ssa.ssa import Value

@@ -126,7 +126,7 @@ class Launch(ctypes.Structure):
         (
             "more",
             ctypes.c_void_p,
-        ),  # reserve.Reserve.address: arenas for those; null: blocks that wait for later ones wait for ever
+        ),  # concurrent_blocks.Reserve.address: arenas for those; null: blocks that wait for later ones wait for ever
         ("host_mappings", ctypes.POINTER(HostMappings)),  # null: there are none
         (
             "streamed",

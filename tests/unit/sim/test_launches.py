@@ -14,7 +14,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.launching import admission, caches, compiling, launches
+from farlane.backend.device.sim.launching import admission, compiling, launches, pool
 from farlane.backend.device.sim.runtime.modules import SimFunction
 from waiting import eventually
 
@@ -129,7 +129,7 @@ def test_a_launch_knows_from_when_on_it_writes_more_than_caches_hold(program: Pr
     for blocks in (20, 3):
         program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
         assert function.prepared is not None
-        assert function.prepared.launch.streamed == caches.least_bytes(64 * blocks)
+        assert function.prepared.launch.streamed == pool.least_bytes(64 * blocks)
 
 
 def test_a_slow_compilation_says_so_while_it_runs(

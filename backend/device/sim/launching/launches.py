@@ -21,11 +21,10 @@ from collections.abc import Iterator, Sequence
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
-from farlane.backend.device.sim.launching import caches
 from farlane.backend.device.sim.launching.admission import INVALID_VALUE, Admission
 from farlane.backend.device.sim.launching.compiling import compiled, run_in_parts, whole_clusters
 from farlane.backend.device.sim.launching.faults import LAUNCH_FAILURE, error_of
-from farlane.backend.device.sim.launching.pool import Pool
+from farlane.backend.device.sim.launching.pool import Pool, least_bytes
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.window import PAGE_SHIFT
 from farlane.backend.device.sim.observers.observer import Ended, Faulted, Observers
@@ -326,7 +325,7 @@ class Launcher:
             host_mappings=self._memory.host_mappings.pointer,
             sharers=2 * (helpers + 1) if helpers else 0,
             grain=of_cluster,
-            streamed=caches.least_bytes(blocks * math.prod(shape.block)),
+            streamed=least_bytes(blocks * math.prod(shape.block)),
         )
         last = function.prepared
         cost = last.cost if last is not None and last.kernel is kernel else CostEstimate()

@@ -132,7 +132,7 @@ class Residency:
         self._stream.clear()
         self._pinned = 0
         if not self.complete and self.extents.pages <= self._budget:
-            self._settle()
+            self._bring_all()
         if self.complete and not self._hides:
             self._open_all()
             return
@@ -223,7 +223,7 @@ class Residency:
     def _hides(self) -> bool:
         return self.on_touch is not None
 
-    def _settle(self) -> None:
+    def _bring_all(self) -> None:
         for extent in self.extents:
             self._bring(extent, extent.first, extent.last)
 

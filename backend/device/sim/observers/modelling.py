@@ -1,4 +1,4 @@
-"""A session under the model of the memory system: what the device tells it, and the report at the end.
+"""A session under the model of the memory system: what the device reports to it, and the report at the end.
 
 Owns the recording of one session: the buffer that compiled kernels fill, the model (farlane.backend.memory.cores) that it goes to, and the files that are written when the session ends.
 The device computes as without it, but for two things: a launch's blocks run in order on one thread, so that what a kernel touches does not depend on the

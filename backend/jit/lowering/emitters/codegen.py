@@ -355,7 +355,7 @@ class FunctionEmitter(Edges):
             if tile:
                 tile.store(instruction.destinations)
         if block.leaves != "trap":
-            touches.settle(self)
+            touches.count(self)
 
     def _emit(self, instruction: Instruction) -> None:
         emit = lane_fibers.emit if self.kernel.lane_fibers and lane_fibers.collective(instruction) else families.emit

@@ -27,8 +27,7 @@ from farlane.backend.jit.lowering.emitters import agreement, guarding
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
 from farlane.backend.jit.lowering.emitters.group_values import GroupValues
 from farlane.backend.jit.lowering.families.accesses import addresses, memory
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Address, Body, Instruction, Symbol, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
@@ -161,16 +160,16 @@ class GroupEmitter(GroupValues):
         for segment in self._segments(block):
             self._segment(segment)
         if block.condition is None or len(set(block.targets)) == 1:
-            self._settle()
+            self._take_turns()
             self._full_jump(block.targets[0])
             return None
         if block.switch:
-            self._settle()
+            self._take_turns()
             self._full_switch(index, block)
             return None
         yes, no = block.targets
         if not any(self._differs(value) for value in registers_of(block.condition)):
-            self._settle()
+            self._take_turns()
             self._uniform_branch(self._condition(block), [(yes, self._full_jump), (no, self._full_jump)])
             return None
         inside = guarding.inner(self.graph, index, self.looped) if self.kernel.fibers else None
@@ -178,15 +177,15 @@ class GroupEmitter(GroupValues):
             self.done.update(inside.blocks)
             return self._mixed(block, inside, onward=True)
         labels = [b.new_label(hint) for hint in ("all", "none", "mixed")]
-        told = agreement.found(self, block.condition)
-        if told is not None:
-            self._settle()
-            self._three_ways(*((told.none, told.every) if block.negated else (told.every, told.none)), labels)
+        agreed = agreement.found(self, block.condition)
+        if agreed is not None:
+            self._take_turns()
+            self._three_ways(*((agreed.none, agreed.every) if block.negated else (agreed.every, agreed.none)), labels)
         known = self._known()
-        if told is None or not told.whole:
+        if agreed is None or not agreed.whole:
             # What is computed for that is not known on the ways that do without.
             self._three_ways(*self._look(block), labels)
-            known = known if told is not None else self._known()
+            known = known if agreed is not None else self._known()
         b.branch(labels[2])
         for label, target in ((labels[0], yes), (labels[1], no)):
             self._recall(known)
@@ -230,7 +229,7 @@ class GroupEmitter(GroupValues):
             and set(graph.blocks[behind].predecessors) == {index, *inside.last}
         ):
             return behind
-        self._settle()
+        self._take_turns()
         if EXIT != behind <= index:
             self._poll(behind)
         b.branch("done" if behind == EXIT else f"f{behind}")
@@ -249,7 +248,7 @@ class GroupEmitter(GroupValues):
             b.store(b.bin("or", b.load("i32", False, some), bits), some)
 
         self._for_each(look)
-        self._settle()
+        self._take_turns()
         found_every, found_some = b.load("i32", False, every), b.load("i32", False, some)
         return b.icmp("eq", found_every, ALL), b.icmp("eq", found_some, integer(0, "i32"))
 
@@ -302,7 +301,7 @@ class GroupEmitter(GroupValues):
 
     def _segment(self, segment: Segment) -> None:
         if segment.apart or (segment.loads and self._stored):
-            self._settle()
+            self._take_turns()
         places: dict[int, addresses.Place] = {}
         rest: list[tuple[int, Instruction]] = []
         for number, instruction in enumerate(segment.instructions):

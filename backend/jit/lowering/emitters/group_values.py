@@ -15,8 +15,7 @@ from farlane.backend.jit.analysis import divergence, warp_groups
 from farlane.backend.jit.analysis.strides import stepping
 from farlane.backend.jit.lowering import affine, streaming, support
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-from farlane.backend.jit.lowering.ir import Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Special
 from farlane.backend.jit.ssa import liveness
 from farlane.backend.jit.ssa.cfg import Graph
@@ -58,11 +57,11 @@ class GroupValues(FunctionEmitter):
                 work()
             return
         if loads and self._stored:
-            self._settle()
+            self._take_turns()
         self._turns.append((self.block, work))
         self._stored |= stores
 
-    def _settle(self) -> None:
+    def _take_turns(self) -> None:
         """Does what has been put off, all of it for one warp before the next one."""
         if not self._turns:
             return
@@ -74,7 +73,7 @@ class GroupValues(FunctionEmitter):
         self.block = block
 
     def leave_full(self, condition: Val) -> None:
-        self._settle()  # what belongs to an earlier block
+        self._take_turns()  # what belongs to an earlier block
         super().leave_full(condition)
 
     # Values ------------------------------------------------------------------------------------------------------
@@ -164,7 +163,7 @@ class GroupValues(FunctionEmitter):
             elif not target.varying:
                 stores.append((self.value(source), self.value_slot(target)))
         self._move([(target, source) for target, source in moves if target.varying and not self.is_affine(target)])
-        self._settle()
+        self._take_turns()
         for value, slot in stores:
             b.store(value, slot)
         for target, form in forms:

@@ -12,8 +12,7 @@ from farlane.backend.jit.analysis.warp_groups import FIRST_ENTRY, place_offset
 from farlane.backend.jit.lowering.affine import Affine, rows
 from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.families import warp_field
-from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Builder, Val, integer
 from farlane.backend.jit.ptx.model import LANES
 from farlane.backend.jit.ssa.ssa import Value
 

@@ -24,9 +24,8 @@ from farlane.backend.jit.lowering.families.tensors import (
     tensor_maps,
     wgmma,
 )
-from farlane.backend.jit.lowering.ir import lanes
+from farlane.backend.jit.lowering.ir import REGISTER_LLVM, lanes
 from farlane.backend.jit.lowering.support import fault, fault_if, poll, warp_field
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:

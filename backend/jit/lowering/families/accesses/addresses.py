@@ -26,8 +26,7 @@ from farlane.backend.jit.lowering.families.accesses.limits import (
     look_at_all,
     shape_of,
 )
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.ssa.ssa import Value

@@ -15,8 +15,7 @@ from farlane.backend.jit.lowering import checks
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses import addresses, small_atomics
 from farlane.backend.jit.lowering.families.base import check, handles, write
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import SIGNED, integer_of
+from farlane.backend.jit.lowering.ir import BITS, SIGNED, Val, integer, integer_of
 from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, lanewise_stores, patterned, rows
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.base import check, handles, type_of
-from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
-from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED, integer_of, widen
+from farlane.backend.jit.lowering.ir import BITS, PTX_LLVM, SIGNED, Builder, Val, integer, integer_of, widen
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol, Vector
 
 if TYPE_CHECKING:

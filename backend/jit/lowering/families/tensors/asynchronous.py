@@ -21,9 +21,8 @@ from farlane.backend.jit.lowering.families.accesses.memory import store as store
 from farlane.backend.jit.lowering.families.base import check, handles, write
 from farlane.backend.jit.lowering.families.tensors import tensor_copies, tensor_pieces
 from farlane.backend.jit.lowering.families.tensors.mbarriers import ITSELF, each_rank, update
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Val, integer, integer_of
 from farlane.backend.jit.lowering.specials import special
-from farlane.backend.jit.lowering.types import integer_of
 from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
 from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.runtime.structures import FaultKind
