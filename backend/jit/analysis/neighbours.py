@@ -9,7 +9,7 @@ Owns which loads of a block are taken together; lowering/emitters/serial_codegen
 from __future__ import annotations
 
 from farlane.backend.jit.options import Options
-from farlane.backend.jit.ptx.model import Address, Instruction
+from farlane.backend.jit.ptx.model import ARITHMETIC, Address, Instruction
 from farlane.backend.jit.ssa.blocks import Block
 from farlane.backend.jit.ssa.ssa import Value
 
@@ -17,12 +17,7 @@ COUNT = 4
 _WORDS = {"b32", "u32", "s32", "f32"}
 _PLAIN = {"global", "weak", "nc", "ca", "cg", "cs", "lu"}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "mmio"}
-# What neither writes memory nor lets other threads run.
-_CALM = {
-    "add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "fma", "and", "or", "xor", "not", "cnot",
-    "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "bmsk", "szext", "clz", "popc", "brev", "bfind", "setp", "set", "selp", "slct",
-    "cvt", "cvta", "mov", "rcp", "sqrt", "rsqrt", "copysign", "testp", "ex2", "lg2", "sin", "cos", "tanh", "dp4a", "dp2a", "ld",
-}  # fmt: skip
+_CALM = ARITHMETIC | {"ld"}  # what neither writes memory nor lets other threads run
 
 
 def together(block: Block, options: Options) -> dict[int, list[Instruction]]:
