@@ -27,7 +27,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-# Installing builds the shim (setup.py); editing the shim's sources afterwards needs only `make shim`.
+# Installing builds what is native, the shim and the host's data plane (setup.py); editing their sources afterwards needs only `make shim`.
 $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
@@ -36,6 +36,7 @@ install: $(VENV)/installed shim
 
 shim: $(VENV)/installed
 	@$(BIN)/python $(SHIM)/build.py
+	@$(BIN)/python backend/plane/build.py
 
 demo: install
 	@$(BIN)/python examples/demo.py
@@ -145,4 +146,4 @@ bench: install
 	@for b in benchmarks/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done
 
 clean:
-	rm -rf $(VENV) .cache .typing build dist $(SHIM)/target frontend/lib
+	rm -rf $(VENV) .cache .typing build dist $(SHIM)/target frontend/lib backend/plane/*.so

@@ -1,6 +1,6 @@
-"""Builds the shim (Rust) into the package, so that `pip install .` is the whole installation.
+"""Builds what is native (Rust) into the package, so that `pip install .` is the whole installation: the shim and the host's data plane.
 
-FARLANE_SKIP_SHIM=1 leaves it out: a host that serves guests elsewhere needs no shim.
+FARLANE_SKIP_SHIM=1 leaves the shim out: a host that serves guests elsewhere needs none.
 """
 
 import os
@@ -22,6 +22,9 @@ LIBRARIES = (
     "libnvidia-ml.so.1",
     *(("libfarlane_redirect.so",) if platform.machine() == "x86_64" else ()),
 )
+
+
+PLANE = "farlane_plane.abi3.so"
 
 
 class BuildShim(Command):
@@ -57,6 +60,36 @@ class BuildShim(Command):
         return {}
 
 
+class BuildPlane(Command):
+    """Runs backend/plane/build.py, which writes its library beside itself, and copies that into a wheel's tree."""
+
+    description = "build the host's data plane with cargo"
+    user_options = ()
+    editable_mode = False
+
+    def initialize_options(self):
+        self.build_lib = None
+
+    def finalize_options(self):
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def run(self):
+        subprocess.run([sys.executable, str(ROOT / "backend" / "plane" / "build.py")], check=True)
+        if not self.editable_mode:
+            target = Path(self.build_lib) / "farlane" / "backend" / "plane"
+            self.mkpath(str(target))
+            self.copy_file(str(ROOT / "backend" / "plane" / PLANE), str(target / PLANE))
+
+    def get_source_files(self):
+        return []
+
+    def get_outputs(self):
+        return [str(Path(self.build_lib) / "farlane" / "backend" / "plane" / PLANE)]
+
+    def get_output_mapping(self):
+        return {}
+
+
 class PlatformWheel(bdist_wheel):
     """The wheel holds native libraries that do not depend on the Python version."""
 
@@ -71,5 +104,8 @@ class NativeDistribution(Distribution):
         return True
 
 
-build.sub_commands = [("build_shim", None), *build.sub_commands]
-setup(distclass=NativeDistribution, cmdclass={"build_shim": BuildShim, "bdist_wheel": PlatformWheel})
+build.sub_commands = [("build_shim", None), ("build_plane", None), *build.sub_commands]
+setup(
+    distclass=NativeDistribution,
+    cmdclass={"build_shim": BuildShim, "build_plane": BuildPlane, "bdist_wheel": PlatformWheel},
+)

@@ -16,7 +16,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from farlane.backend.session import Session
 
 log = logging.getLogger("farlane.session")
 
-# A guest of version 2 would wait for all that RUN_AHEAD did in one piece: it is spoken to as one of version 1.
+# A guest of version 2 waits for the DATA of RUN_AHEAD, which this host does not send: it is spoken to as one of version 1.
 TAPE_VERSIONS = (1, 3, 4, 5)
 TAPE_VERSION_MIN, TAPE_VERSION_MAX = TAPE_VERSIONS[0], TAPE_VERSIONS[-1]
 DEFAULT_SESSIONS = 64
@@ -93,7 +93,6 @@ class HostedSession(Protocol):
     def busy_nanoseconds(self) -> int | None: ...
     @property
     def images(self) -> SessionImages: ...
-    def watch(self, others: Callable[[], bool]) -> None: ...
     def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Any]: ...
     def interrupt(self) -> None: ...
     def close(self) -> None: ...

@@ -20,13 +20,12 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from farlane.backend import foresight
-from farlane.backend.ahead import Ahead
 from farlane.backend.contexts import Contexts
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
@@ -38,7 +37,7 @@ from farlane.backend.loops.columns import Columns
 from farlane.backend.loops.plan import Path, Plan
 from farlane.backend.loops.plans import WORTH_ASKING, Plans
 from farlane.backend.loops.store import Repetition
-from farlane.backend.loops.template import MAX_LEVELS, Record, Template
+from farlane.backend.loops.template import MAX_LEVELS, Template
 from farlane.backend.resources import Resources
 
 log = logging.getLogger("farlane.replay")
@@ -61,7 +60,6 @@ _NAMED = {operation.name: operation for operation in TABLE.values()}
 _LAUNCH, _REPEAT = _NAMED["LAUNCH"], _NAMED["REPEAT"]
 _TEMPLATE = _NAMED["TEMPLATE"]
 _CONDITIONAL = _NAMED["CONDITIONAL"]
-_RUN_AHEAD, _KEEP_AHEAD = _NAMED["RUN_AHEAD"], _NAMED["KEEP_AHEAD"]
 _LAUNCH_BYTES = _LAUNCH.fixed
 _RESET = _NAMED["DEVICE_RESET"].code
 _CONTEXT = _NAMED["CONTEXT"]
@@ -74,10 +72,6 @@ _BLOCK_VALUES = 1 << 16  # ... and values, at most
 _TOGETHER, _TOGETHER_BYTES = 32, 16 << 10  # iterations, of so many bytes, that are walked as if they had been sent
 
 
-def _nothing() -> bool:
-    return False
-
-
 class Replay:
     """The replay of one session. One thread at a time."""
 
@@ -85,7 +79,6 @@ class Replay:
         self.name = name
         self.tape_version = tape_version
         self.interrupted = False  # set by any thread: the guest is gone
-        self.others: Callable[[], bool] = _nothing  # whether the guest has sent something behind what is replayed
         self.resources = resources
         self.begins_group = True  # the message that comes next is the first of its group
         self.sticky: CudaError | None = None  # of the context whose records follow
@@ -96,7 +89,6 @@ class Replay:
         self._out: list[Piece] = []
         self._out_bytes = 0
         self._unfinished: Iterator[Piece] | None = None
-        self._ahead = Ahead()
         self._foreseen = False  # an outer loop has looked ahead
         self._declined: set[int] = set()  # templates that could not be planned as things were
         self._conditions = 0  # CONDITIONALs within each other that are being replayed
@@ -137,9 +129,7 @@ class Replay:
                         launch(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
                     else:
                         length, operation, flags = self._header(buffer, at, end)
-                        if operation is _RUN_AHEAD:
-                            yield from self._run_ahead(operation, buffer, view, at, length, flags)
-                        elif operation is _CONDITIONAL:
+                        if operation is _CONDITIONAL:
                             yield from self._conditional(buffer, view, at, length, flags)
                         elif operation is _REPEAT:
                             yield from self._repeat(self._repetition(buffer, view, at, length, flags, inside))
@@ -187,7 +177,6 @@ class Replay:
     def close(self) -> None:
         self._finish_read()
         self._out.clear()
-        self._ahead.close()
 
     # Records ----------------------------------------------------------------------------------------------------
 
@@ -216,9 +205,6 @@ class Replay:
             raise CudaError(self.sticky.code, "the session is lost", sticky=True)
         if operation is _LAUNCH:
             self._launch(buffer, view, at, length, flags, arguments)
-            return None
-        if operation is _KEEP_AHEAD:
-            self._ahead.keep(self.resources, operation.handler(self.resources, *arguments))
             return None
         if operation is _CONTEXT:
             self._enter(
@@ -263,7 +249,6 @@ class Replay:
         if not first:
             raise ProtocolError("a CONTEXT that is not the first record of its group")
         self.sticky = self._contexts.enter(context, self.sticky, anew=anew)
-        self._ahead.last_read = None
         if self.sticky is not None:
             self.resources.launches.clear()  # they would not be stopped
 
@@ -278,38 +263,6 @@ class Replay:
         parameters_end = _LAUNCH_BYTES + len(parameters)
         launches[buffer[at : at + _LAUNCH_BYTES]] = (length, parameters_end, function, shape, stream)
         self.resources.context.launch_from(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
-
-    # Running ahead ----------------------------------------------------------------------------------------------
-
-    def _run_ahead(
-        self, operation: Bound, buffer: bytes, view: memoryview, at: int, length: int, flags: int
-    ) -> Iterator[list[Piece]]:
-        """RUN_AHEAD: what it yields is passed on while it goes on."""
-        number, count, nanoseconds, columns = operation.decode(buffer, view, at, length, flags)
-        template: Template = operation.handler(self.resources, number, count, nanoseconds, columns)
-        if self.sticky is not None or self._deferred is not None:
-            self._ahead.last_read = None  # it has something to tell first
-        slot, offset = operation.slot(buffer, at), 0
-        rows = self._ahead.run(self.resources, self._issue, self.others, template, count, nanoseconds, columns)
-        for piece in rows:
-            size = len(piece)
-            self._append(_DATA_RECORD.pack(_DATA_RECORD.size + size, _DATA, 0, slot, 0, offset, size, 0))
-            self._append(piece)
-            offset += size
-            yield self.take_results()
-
-    def _issue(self, data: bytes, view: memoryview, record: Record) -> Reading | None:
-        """Does one record of an iteration. Raises what it raises."""
-        self._check_interrupted()
-        at = record.offset
-        prepared = self.resources.launches.get(data[at : at + _LAUNCH_BYTES])
-        if prepared is None:
-            return self._one(TABLE[record.row.code], data, view, at, record.length, record.flags)
-        length, parameters_end, function, shape, stream = prepared
-        if length != record.length:
-            raise ProtocolError(f"a launch of {record.length} bytes where {length} are due")
-        self.resources.context.launch_from(function, shape, view, at + _LAUNCH_BYTES, at + parameters_end, stream)
-        return None
 
     # Loops ------------------------------------------------------------------------------------------------------
 
@@ -344,8 +297,6 @@ class Replay:
                 at += stop.iterations
                 ended = planned.body.steps[stop.step - 1].result_end if stop.step else 0
                 self._append_results(results.reshape(-1)[: stop.iterations * results.shape[1] + ended])
-                if planned.answers and stop.iterations:
-                    self._ahead.last_read = planned.last_value(results[stop.iterations - 1])
                 if stop.iterations < size:
                     body = template.fill(columns.rows(at, 1), 0)
                     yield from self._resume(template, body, planned.paths[stop.step], stop.error)
@@ -485,7 +436,6 @@ class Replay:
         if self._deferred is not None and self._deferred.sticky:
             self._deferred = None  # delivered here
         if operation.result == "data":
-            self._ahead.last_read = None
             self._append(_DATA_RECORD.pack(_DATA_RECORD.size, _DATA, 0, slot, error.code, 0, 0, 0))
         elif operation.result == "value":
             self._append(_VALUE_RECORD.pack(_VALUE_RECORD.size, _VALUE, 0, slot, error.code, 0))
@@ -518,8 +468,6 @@ class Replay:
             if size > DATA_LIMIT or offset + size > reading.total:
                 raise RuntimeError(f"the device yielded {size} bytes at {offset} of {reading.total}")
             padding = -size % 8
-            if not offset:
-                self._ahead.last_read = int.from_bytes(piece, "little") if size == reading.total in (4, 8) else 0
             self._append(_DATA_RECORD.pack(_DATA_RECORD.size + size + padding, _DATA, 0, slot, 0, offset, size, 0))
             self._append(piece if size >= CHUNK_BYTES else bytes(piece))
             if padding:

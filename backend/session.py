@@ -5,7 +5,7 @@ backend: bytes in, replies out; no transport is known here, so that another can 
 
 The queue of groups is the transport's own: `submit` runs a message to its end before the next is taken, so that what the host
 holds of a session is one message (`MESSAGE_BYTES`) and whatever window the transport grants. No thread of its own, no hand-off:
-the thread that received the message replays it (server/calls.py says why).
+the thread that received the message replays it (farlane.backend.plane).
 
 Locking: `submit` and `close` are called from one thread at a time; `interrupt` alone may come from another.
 Source: protos/tape.md, "Carriage"; docs/architecture.md, "Session and host".
@@ -14,7 +14,7 @@ Source: protos/tape.md, "Carriage"; docs/architecture.md, "Session and host".
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from farlane.backend.device.base import Window
@@ -80,10 +80,6 @@ class Session:
     @property
     def images(self) -> SessionImages:
         return self.resources.images
-
-    def watch(self, others: Callable[[], bool]) -> None:
-        """`others` says at once whether the guest has sent something that was not submitted yet: nothing runs ahead of that."""
-        self._replay.others = others
 
     def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Reply]:
         """Replays one message of a group, the records in buffer[start:end].

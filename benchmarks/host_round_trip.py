@@ -6,7 +6,7 @@ median time of a round trip, the server's processor time for one, and the ratio 
 - bare sync: grpcio's synchronous server echoes messages.
 - bare aio: grpcio's asyncio server echoes messages.
 - bare hand-off: as bare sync, but a second thread computes the echo: an edge that queues groups for a worker.
-- farlane: `farlane serve --device null` (backend/server/calls.py), a group with one FENCE.
+- farlane: `farlane serve --device null` (backend/plane), a group with one FENCE.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def processor_seconds(pid: int) -> float:
 def measure(kind: str, target: str, count: int) -> list[float]:
     """Seconds of each round trip."""
     outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+    with grpc.insecure_channel(
+        target, options=[("grpc.use_local_subchannel_pool", 1), ("grpc.default_authority", "localhost")]
+    ) as channel:
         incoming = channel.stream_stream(METHOD)(iter(outgoing.get, None))
         if kind == "farlane":
             hello = pb.Hello(tape_version_min=1, tape_version_max=1, mode="calls", program="benchmark")

@@ -25,7 +25,7 @@ def describe(url: HostUrl, timeout: float = 5.0) -> admin_pb2.DescribeReply:
     import grpc  # takes longer than all else of a command that does not ask
     from farlane.v1 import admin_pb2
 
-    with grpc.insecure_channel(url.target) as channel:
+    with grpc.insecure_channel(url.target, options=hosturl.CHANNEL_OPTIONS) as channel:
         call = channel.unary_unary(
             "/farlane.v1.AdminService/Describe",
             request_serializer=admin_pb2.DescribeRequest.SerializeToString,

@@ -4,7 +4,7 @@ Owns the set of live allocations, the bytes they count against a quota, which ra
 about an address. Pure: no memory is touched here. Allocations are disjoint; the map is ordered by address.
 
 Mapped physical memory is in the map as well, as ranges of equal access: mappings that touch are one range, so that copies may cross
-from one to the next. Such ranges have no owner here: only `map_range` and `unmap_range` change them, and their bytes are counted apart.
+from one to the next. Such ranges have no owner here: only `map_range` and `unmap_range` change them. Their bytes are not counted.
 
 Source: mission.md S2 point 1 (one mapping per address); issue texts of compute-sanitizer for the wording of messages.
 """
@@ -56,7 +56,6 @@ class Allocations:
         self._by_start: dict[int, Allocation] = {}
         self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
         self.bytes = 0  # without mapped physical memory
-        self.mapped_bytes = 0
         self.version = 0  # counts changes
 
     def __len__(self) -> int:
@@ -77,9 +76,7 @@ class Allocations:
         else:
             insort(self._starts, allocation.start)
         self._by_start[allocation.start] = allocation
-        if allocation.mapped:
-            self.mapped_bytes += allocation.size
-        else:
+        if not allocation.mapped:
             self.bytes += allocation.size
         self.version += 1
 
@@ -95,9 +92,7 @@ class Allocations:
     def _take(self, allocation: Allocation) -> None:
         del self._by_start[allocation.start]
         del self._starts[bisect_right(self._starts, allocation.start) - 1]
-        if allocation.mapped:
-            self.mapped_bytes -= allocation.size
-        else:
+        if not allocation.mapped:
             self.bytes -= allocation.size
         self.version += 1
 

@@ -245,31 +245,6 @@ class Context(ABC):
         """What the device has counted for this session, by section, for the report of a run."""
         return {}
 
-    # Running ahead (ahead.py) -----------------------------------------------------------------------------------
-    def checkpoint(self, behind: Any | None = None) -> Any | None:
-        """What all memory of the session holds now, for `restore`. None: it cannot be kept, or is too much. A device for which a fault
-        cannot be undone gives None always.
-
-        Args:
-            behind: the last checkpoint, when this one follows it: both stand. Without it the earlier ones are forgotten.
-        """
-        return None
-
-    @property
-    def checkpoint_bytes(self) -> int:
-        """About what a checkpoint takes."""
-        return 0
-
-    def restore(self, point: Any) -> bool:
-        """Memory as it was at the checkpoint, whatever has failed since; later ones are forgotten. False where other allocations are there now."""
-        return False
-
-    def tentative(self, on: bool) -> None:  # noqa: B027  (a device without checkpoints is never asked)
-        """While it is on, work may be undone by `restore`: what cannot be (kernels that print or allocate) fails."""
-
-    def abandon(self) -> None:  # noqa: B027
-        """While work is tentative: ends the launch that runs now with an error, and so all later ones. From any thread."""
-
     def take_output(self) -> tuple[bytes, bytes]:
         """What kernels have printed since the last call, oldest first: for the guest's standard output, and (assertions) for its standard
         error. Everything of the launches that have ended; cheap when there is nothing."""

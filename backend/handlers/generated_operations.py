@@ -569,19 +569,19 @@ def _decode_repeat(buffer: bytes, view: memoryview, at: int, length: int, record
     return (template, count, view[start : start + column_bytes])
 
 
-_unpack_run_ahead = struct.Struct("<8xIIQQ4xI").unpack_from
+_unpack_run_ahead = struct.Struct("<8xIIQQII").unpack_from
 
 
 def _decode_run_ahead(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
     if length < 40 or record_flags:
         raise _malformed("RUN_AHEAD", at, length, record_flags, "length or flags")
-    template, column_bytes, count, nanoseconds, reserved = _unpack_run_ahead(buffer, at)
+    template, column_bytes, count, nanoseconds, data_slot, reserved = _unpack_run_ahead(buffer, at)
     if reserved:
         raise _malformed("RUN_AHEAD", at, length, record_flags, "reserved is not 0")
     if (column_bytes + 47) & -8 != length:
         raise _malformed("RUN_AHEAD", at, length, record_flags, "length of the tail")
     start = at + 40
-    return (template, count, nanoseconds, view[start : start + column_bytes])
+    return (template, count, nanoseconds, data_slot, view[start : start + column_bytes])
 
 
 _unpack_keep_ahead = struct.Struct("<8xII").unpack_from
@@ -1462,13 +1462,13 @@ OPERATIONS: dict[int, Operation] = {
         name="RUN_AHEAD",
         code=0x0062,
         family="loop",
-        fields=(Field("template", "I", 8), Field("column_bytes", "I", 12), Field("count", "Q", 16), Field("nanoseconds", "Q", 24), Field("slot", "I", 32), Field("reserved", "I", 36),),
+        fields=(Field("template", "I", 8), Field("column_bytes", "I", 12), Field("count", "Q", 16), Field("nanoseconds", "Q", 24), Field("data_slot", "I", 32), Field("reserved", "I", 36),),
         fixed=40,
         tail='columns',
         length_field='column_bytes',
         flags=0,
-        result="data",
-        slot_at=32,
+        result="none",
+        slot_at=None,
         loops=False,
         plans="keeps",
         host_only=True,

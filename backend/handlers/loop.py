@@ -1,6 +1,7 @@
-"""Loops of the tape: TEMPLATE, REPEAT, CONDITIONAL, RUN_AHEAD, KEEP_AHEAD (protos/tape.md, "Loops", "Conditions" and "Running ahead").
+"""Loops of the tape: TEMPLATE, REPEAT, CONDITIONAL (protos/tape.md, "Loops" and "Conditions").
 
-Owns nothing: templates are loops/'s, what a REPEAT stands for is replayed by the replay, and what runs ahead is ahead.py's.
+Owns nothing: templates are loops/'s, and what a REPEAT stands for is replayed by the replay. RUN_AHEAD and KEEP_AHEAD are retired: earlier
+guests send them, and the host does nothing for them (tape.md, "Retired operations").
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any, NamedTuple
 from farlane.backend.device.base import Rows
 from farlane.backend.errors import ProtocolError
 from farlane.backend.loops.store import Repetition
-from farlane.backend.loops.template import Template
 from farlane.backend.resources import Resources
 
 IF, WHILE, SWITCH = range(3)
@@ -56,11 +56,13 @@ def conditional(resources: Resources, condition: int, stream: int, kind: int, te
     return Conditional(kind, resources.rows(condition, 4, 4, 1), resources.streams.get(stream), numbers)
 
 
-def run_ahead(resources: Resources, template: int, count: int, nanoseconds: int, columns: memoryview) -> Template:
-    """The template that runs ahead; the replay has it done."""
-    return resources.templates.get(template)
+def run_ahead(
+    resources: Resources, template: int, count: int, nanoseconds: int, data_slot: int, columns: memoryview
+) -> None:
+    """Does no iteration, as a host always may."""
 
 
-def keep_ahead(resources: Resources, reads: int) -> int:
-    """The reads to keep; the replay has the rest undone."""
-    return reads
+def keep_ahead(resources: Resources, reads: int) -> None:
+    """Raises ProtocolError: the guest keeps what was not done."""
+    if reads:
+        raise ProtocolError(f"KEEP_AHEAD of {reads} reads where RUN_AHEAD has done none")

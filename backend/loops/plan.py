@@ -89,16 +89,6 @@ class Plan:
     def answers(self) -> bool:
         return len(self._result_row) > 0
 
-    def last_value(self, row: Results) -> int | None:
-        """What the last READ of an iteration with these results returned, as `Ahead.last_read`."""
-        last = self.body.steps[-1]
-        if last.kind is not Kind.READ:
-            return None
-        size = int.from_bytes(row[last.result_at - 8 : last.result_at - 4].tobytes(), "little")
-        if size not in (4, 8):
-            return 0
-        return int.from_bytes(row[last.result_at : last.result_at + size].tobytes(), "little")
-
     def columns(self, columns: columns.Columns, first: int, count: int) -> Columns:
         """The matrix of iterations [first, first + count)."""
         matrix = np.empty((self._given + len(self._derived), count), np.uint64)

@@ -8,6 +8,7 @@ import grpc
 from farlane.backend.device.base import Description
 from farlane.backend.server.endpoint import Endpoint
 from farlane.backend.server.messages import description_of
+from farlane.hosturl import CHANNEL_OPTIONS
 from farlane.v1 import admin_pb2
 
 ANSWER_SECONDS = 5.0
@@ -26,7 +27,7 @@ class Answer:
 
 
 def describe(endpoint: Endpoint) -> Answer:
-    with grpc.insecure_channel(endpoint.target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+    with grpc.insecure_channel(endpoint.target, options=CHANNEL_OPTIONS) as channel:
         call = channel.unary_unary(
             "/farlane.v1.AdminService/Describe",
             request_serializer=admin_pb2.DescribeRequest.SerializeToString,

@@ -1,7 +1,6 @@
 """Where a host listens: a host URL (farlane.hosturl) that can be bound.
 
-Owns the checks before and after binding, so that messages say what is wrong: gRPC itself would share a TCP port with another
-process and take over another's socket file without a word.
+Owns binding, and the checks before it, so that messages say what is wrong and another's socket file is not taken over without a word.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from farlane import hosturl
 
+BACKLOG = 128  # guests whose connections wait to be accepted
 UNIX_PATH_LIMIT = 107  # sockaddr_un.sun_path, without its terminating zero
 FORMS = hosturl.FORMS
 
@@ -28,26 +28,26 @@ class EndpointError(Exception):
 class TcpEndpoint(hosturl.TcpUrl):
     """A TCP port to listen on; 0 is any free one."""
 
-    def with_port(self, port: int) -> TcpEndpoint:
-        return TcpEndpoint(self.host, port)
+    def listen(self) -> tuple[TcpEndpoint, socket.socket]:
+        """The endpoint with its real port, and a socket that listens there.
 
-    def prepare(self) -> None:
-        """Raises EndpointError when nothing can be bound there."""
+        Raises:
+            EndpointError: nothing can be bound there.
+        """
         try:
             found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except (socket.gaierror, UnicodeError) as error:
             raise EndpointError(f"cannot listen on {self}: unknown host {self.host!r} ({error})") from error
         family, kind, protocol, _, address = found[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(address)
-                probe.listen()
-            except OSError as error:
-                raise EndpointError(f"cannot listen on {self}: {_reason(error)}") from error
-
-    def bound(self) -> None:
-        pass
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise EndpointError(f"cannot listen on {self}: {_reason(error)}") from error
+        return TcpEndpoint(self.host, listener.getsockname()[1]), listener
 
     def remove(self) -> None:
         pass
@@ -57,8 +57,27 @@ class TcpEndpoint(hosturl.TcpUrl):
 class UnixEndpoint(hosturl.UnixUrl):
     """A Unix socket to listen on."""
 
-    def prepare(self) -> None:
-        """Removes the socket that a dead host left behind. Raises EndpointError when the path cannot be used."""
+    def listen(self) -> tuple[UnixEndpoint, socket.socket]:
+        """The endpoint, and a socket that listens there. Only this user may connect: there is no other authentication on a socket file.
+
+        Raises:
+            EndpointError: the path cannot be used.
+        """
+        self._prepare()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(0o177)  # this user's alone from its first moment
+        try:
+            listener.bind(self.path)
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise EndpointError(f"cannot listen on {self}: {_reason(error)}") from error
+        finally:
+            os.umask(mask)
+        return self, listener
+
+    def _prepare(self) -> None:
+        """Removes the socket that a dead host left behind."""
         if len(os.fsencode(self.path)) > UNIX_PATH_LIMIT:
             raise EndpointError(f"cannot listen on {self}: the path is longer than {UNIX_PATH_LIMIT} bytes")
         if not Path(self.path).parent.is_dir():
@@ -77,10 +96,6 @@ class UnixEndpoint(hosturl.UnixUrl):
             os.unlink(self.path)
         except OSError as error:
             raise EndpointError(f"cannot listen on {self}: {_reason(error)}") from error
-
-    def bound(self) -> None:
-        """Only this user may connect: there is no other authentication on a socket file."""
-        os.chmod(self.path, 0o600)
 
     def remove(self) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -1,8 +1,7 @@
 """Between protobuf messages and the backend's own types.
 
-Owns the reading of guest messages and the writing of host messages. Two of them are on the hot path and carry bulk data, and are read
-and written here without protobuf's copies: `Tape` (its records are used where they lie in the received bytes) and `Reply` (its
-results are joined once, straight into the message). Anything but the plain form of a Tape goes through protobuf.
+Owns the reading of guest messages that are no plain `Tape` (those the plane has read already) and the writing of host messages. `Reply` is on
+the hot path and carries bulk data: it is written here without protobuf's copies, its results joined once, straight into the message.
 
 Source: protos/farlane/v1/session.proto; protobuf encoding (tag, varint, length-delimited).
 """
@@ -20,10 +19,6 @@ from farlane.backend.replay import Piece
 from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
 from farlane.v1 import session_pb2 as pb
 
-_TAPE = 0x12  # GuestMessage.tape
-_TAPE_GROUP = 0x08
-_TAPE_RECORDS = 0x12
-_TAPE_LAST = 0x18
 _HOST_REPLY = b"\x1a"  # HostMessage.reply
 _REPLY_GROUP = b"\x08"
 _REPLY_RESULTS = b"\x12"
@@ -35,12 +30,10 @@ _SMALL = [bytes((value,)) for value in range(0x80)]
 
 
 class TapePart(NamedTuple):
-    """A Tape message: its records are buffer[start:end]."""
+    """A Tape message, in another form than every protobuf library writes it."""
 
     group: int
-    buffer: bytes
-    start: int
-    end: int
+    records: bytes
     last: bool
 
 
@@ -67,48 +60,6 @@ GuestMessage = TapePart | Greeting | ObjectPart | Goodbye | Malformed
 
 def read_guest(data: bytes) -> GuestMessage:
     """What a guest sent. Never raises: it runs where an exception could not be answered."""
-    part = _read_tape(data)
-    return part if part is not None else _read_any(data)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, where it ends). Raises IndexError at the end of the data, ValueError when it is over-long."""
-    value = data[at]
-    if value < 0x80:
-        return value, at + 1
-    value &= 0x7F
-    for shift in range(7, 64, 7):
-        at += 1
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at + 1
-    raise ValueError("over-long varint")
-
-
-def _read_tape(data: bytes) -> TapePart | None:
-    """A Tape whose fields stand in order and once each, as every protobuf library writes them; None for all else."""
-    group, start, end, last = 0, 0, 0, False
-    try:
-        if data[0] != _TAPE:
-            return None
-        size, at = _varint(data, 1)
-        if at + size != len(data):
-            return None
-        if at < len(data) and data[at] == _TAPE_GROUP:
-            group, at = _varint(data, at + 1)
-        if at < len(data) and data[at] == _TAPE_RECORDS:
-            size, start = _varint(data, at + 1)
-            at = end = start + size
-        if at < len(data) and data[at] == _TAPE_LAST:
-            flag, at = _varint(data, at + 1)
-            last = flag != 0
-    except (IndexError, ValueError):
-        return None
-    return TapePart(group, data, start, end, last) if at == len(data) else None
-
-
-def _read_any(data: bytes) -> GuestMessage:
     try:
         message = pb.GuestMessage.FromString(data)
     except Exception as error:
@@ -116,7 +67,7 @@ def _read_any(data: bytes) -> GuestMessage:
     kind = message.WhichOneof("kind")
     if kind == "tape":
         tape = message.tape
-        return TapePart(tape.group, tape.records, 0, len(tape.records), tape.last)
+        return TapePart(tape.group, tape.records, tape.last)
     if kind == "hello":
         hello = message.hello
         return Greeting(

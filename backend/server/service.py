@@ -4,17 +4,20 @@ Owns the order of messages on a session's stream, and the session's end however 
 or broken one, a guest that breaks the protocol, an exception of ours. Knows calls and `Host`; what a session does is `Session`'s.
 
 The thread that waits for a session's messages also replays them: one thread per session, no hand-off between receiving and
-replaying (calls.py says what one costs).
+replaying (farlane.backend.plane).
 """
 
 from __future__ import annotations
 
+import enum
 import logging
+import threading
+from collections.abc import Callable
 
 from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
 from farlane.backend.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Admission, Greeting, Host, Reason, Refused, version
+from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
 from farlane.backend.server import messages
-from farlane.backend.server.calls import Call, Status
 from farlane.v1 import admin_pb2
 
 log = logging.getLogger("farlane.server")
@@ -24,25 +27,100 @@ DESCRIBE = "/farlane.v1.AdminService/Describe"
 FIRST_MESSAGE_SECONDS = 10.0  # a call that says nothing for so long is ended
 
 
-def serve(host: Host, call: Call) -> None:
-    """Serves one call to its end; never raises."""
-    status, details = Status.INTERNAL, "internal error of the host"
-    try:
-        if call.method == OPEN:
-            status, details = open_session(host, call)
-        elif call.method == DESCRIBE:
-            call.receive(FIRST_MESSAGE_SECONDS)
-            call.send(describe(host))
-            status, details = Status.OK, ""
-        else:
-            status, details = Status.UNIMPLEMENTED, f"no method {call.method}"
-    except TimeoutError:
-        status, details = Status.INTERNAL, f"no message came for {FIRST_MESSAGE_SECONDS} s"
-    except DeadTransport:
-        pass
-    except Exception:
-        log.exception("%s of %s: the host failed", call.method, call.peer)
-    call.finish(status, details)
+class Status(enum.IntEnum):
+    """The gRPC status codes in use."""
+
+    OK = 0
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+
+
+class Service:
+    """What the plane gives calls to.
+
+    Locking: one lock around what is to be interrupted.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._lock = threading.Lock()
+        self._running: dict[int, Callable[[], None]] = {}
+
+    def serve(self, call: Call) -> None:
+        """Serves one call to its end; never raises."""
+        status, details = int(Status.INTERNAL), "internal error of the host"
+        try:
+            if call.method == OPEN:
+                status, details = self._open_session(call)
+            elif call.method == DESCRIBE:
+                call.receive(FIRST_MESSAGE_SECONDS)
+                call.send(describe(self._host), flush=False)
+                status, details = Status.OK, ""
+            else:
+                status, details = Status.UNIMPLEMENTED, f"no method {call.method}"
+        except TimeoutError:
+            status, details = Status.INTERNAL, f"no message came for {FIRST_MESSAGE_SECONDS} s"
+        except MessageRefused as refused:
+            status, details = refused.args
+        except (CallGone, DeadTransport):
+            pass
+        except Exception:
+            log.exception("%s of %s: the host failed", call.method, call.peer)
+        call.finish(status, details)
+
+    def cancelled(self, call: Call) -> None:
+        """From the plane's own thread: a kernel that runs for a guest that has gone need not end by itself."""
+        with self._lock:
+            interrupt = self._running.get(call.number)
+        if interrupt is not None:
+            interrupt()
+
+    def _open_session(self, call: Call) -> tuple[int, str]:
+        """A session from Hello to its end; gives the status that the call ends with."""
+        data = call.receive(FIRST_MESSAGE_SECONDS)
+        if data is None:
+            return Status.OK, ""
+        first = messages.read_guest(data) if isinstance(data, bytes) else data
+        try:
+            if not isinstance(first, Greeting):
+                why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
+                raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
+            admission = self._host.admit(first, call.peer)
+        except Refused as refused:
+            log.warning("a session of %s is refused: %s", call.peer, refused.message)
+            call.send(messages.write_refusal(refused), flush=False)
+            return Status.OK, ""
+        session = admission.session
+        why = "the host failed"
+        with self._lock:
+            self._running[call.number] = session.interrupt
+        try:
+            call.send(messages.write_welcome(admission), flush=False)
+            why = converse(admission, call)
+            return Status.OK, ""
+        except (CallGone, DeadTransport) as error:
+            why = str(error)
+            raise
+        except MessageRefused as refused:
+            why = f"the guest broke the protocol: {refused.args[1]}"
+            raise
+        except ProtocolError as error:
+            why = f"the guest broke the protocol: {error}"
+            log.error("session %s: %s", session.name, why)
+            return Status.INTERNAL, f"session {session.name} is ended: {error}"
+        except SessionLost as error:
+            why = str(error)
+            log.error("session %s is lost: %s", session.name, why)
+            return Status.INTERNAL, f"session {session.name} is ended: {why}"
+        except Exception:
+            log.exception("session %s: the host failed", session.name)
+            return Status.INTERNAL, f"session {session.name} is ended: internal error of the host"
+        finally:
+            with self._lock:
+                del self._running[call.number]
+            if admission.manifests is not None:
+                admission.manifests.close()
+            self._host.end(session, why)
 
 
 def describe(host: Host) -> bytes:
@@ -66,60 +144,17 @@ def describe(host: Host) -> bytes:
     ).SerializeToString()
 
 
-def open_session(host: Host, call: Call) -> tuple[Status, str]:
-    """A session from Hello to its end; gives the status that the call ends with."""
-    data = call.receive(FIRST_MESSAGE_SECONDS)
-    if data is None:
-        return Status.OK, ""
-    first = messages.read_guest(data)
-    try:
-        if not isinstance(first, Greeting):
-            why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
-            raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
-        admission = host.admit(first, call.peer)
-    except Refused as refused:
-        log.warning("a session of %s is refused: %s", call.peer, refused.message)
-        call.send(messages.write_refusal(refused))
-        return Status.OK, ""
-    session = admission.session
-    why = "the host failed"
-    try:
-        # A kernel that runs for a guest that has gone need not end by itself.
-        call.on_cancel = session.interrupt
-        session.watch(call.arrived)
-        call.send(messages.write_welcome(admission))
-        why = converse(admission, call)
-        return Status.OK, ""
-    except DeadTransport as error:
-        why = str(error)
-        raise
-    except ProtocolError as error:
-        why = f"the guest broke the protocol: {error}"
-        log.error("session %s: %s", session.name, why)
-        return Status.INTERNAL, f"session {session.name} is ended: {error}"
-    except SessionLost as error:
-        why = str(error)
-        log.error("session %s is lost: %s", session.name, why)
-        return Status.INTERNAL, f"session {session.name} is ended: {why}"
-    except Exception:
-        log.exception("session %s: the host failed", session.name)
-        return Status.INTERNAL, f"session {session.name} is ended: internal error of the host"
-    finally:
-        call.on_cancel = None
-        if admission.manifests is not None:
-            admission.manifests.close()
-        host.end(session, why)
-
-
 def converse(admission: Admission, call: Call) -> str:
     """Tapes and replies, until the guest has ended them; gives how it did."""
     session = admission.session
     while (data := call.receive()) is not None:
-        message = messages.read_guest(data)
-        if isinstance(message, messages.TapePart):
-            for reply in session.submit(*message):
+        message = messages.read_guest(data) if isinstance(data, bytes) else data
+        if isinstance(message, Tape | messages.TapePart):
+            records = message.records
+            for reply in session.submit(message.group, records, 0, len(records), message.last):
                 # A session in a process of its own has written its replies there.
-                call.send(reply if isinstance(reply, bytes) else messages.write_reply(reply))
+                written = reply if isinstance(reply, bytes) else messages.write_reply(reply)
+                call.send(written, flush=isinstance(reply, bytes) or not reply.last)
         elif isinstance(message, messages.ObjectPart):
             if admission.manifests is not None:
                 admission.manifests.part(*message)

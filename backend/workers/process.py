@@ -82,7 +82,6 @@ class _Worker:
         if session is None:
             return
         context = session.resources.context
-        session.watch(lambda: not self._wire.waits())
         try:
             while True:
                 pause = _FIRST_PAUSE
@@ -91,8 +90,6 @@ class _Worker:
                 kind, data = self._wire.receive()
                 if kind is Kind.CLOSE:
                     return
-                if kind is Kind.OTHERS:
-                    continue
                 if kind is not Kind.TAPE:
                     raise Gone(f"a frame of kind {kind.name}")
                 self._tape(session, data)

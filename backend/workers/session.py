@@ -81,7 +81,6 @@ class WorkerSession:
         self._worker = worker
         self._release = release
         self._closed = self._interrupted = False
-        self._others: Callable[[], bool] = lambda: False
         wire = worker.wire
         try:
             for digest in known:
@@ -116,10 +115,6 @@ class WorkerSession:
     def pid(self) -> int:
         return self._worker.pid
 
-    def watch(self, others: Callable[[], bool]) -> None:
-        """As `Session.watch`; the worker is told behind a reply that does not end a group."""
-        self._others = others
-
     def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[bytes]:
         """As `Session.submit`; the replies are messages ready to be sent.
 
@@ -133,14 +128,10 @@ class WorkerSession:
         wire = self._worker.wire
         try:
             wire.send_tape(group, last, memoryview(buffer)[start:end])
-            told = False
             while True:
                 kind, data = wire.receive()
                 if kind is Kind.REPLY:
                     yield data
-                    if not told and self._others():
-                        told = True
-                        wire.send(Kind.OTHERS)
                 elif kind is Kind.DONE:
                     if data:
                         yield data

@@ -28,7 +28,6 @@ class Kind(enum.IntEnum):
     OPEN = 1  # JSON: name, tape_version, quota, checks
     TAPE = 2  # group, last, the records
     CLOSE = 3
-    OTHERS = 4  # something else has come from the guest: what is replayed need not run ahead
     # to the host
     READY = 16  # JSON: what the device is
     UNAVAILABLE = 17  # text: why there is no device

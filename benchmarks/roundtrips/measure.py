@@ -86,6 +86,7 @@ class Record:
     left_out: list[str] = field(default_factory=list)
     recorder: list[dict[str, Any]] = field(default_factory=list)
     load: list[float] = field(default_factory=list)  # of the machine over a minute, before and after
+    remarks: list[str] = field(default_factory=list)  # what a reader has to know besides: whole sentences
 
     def json(self) -> dict[str, Any]:
         return asdict(self)

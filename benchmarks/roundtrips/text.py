@@ -125,10 +125,14 @@ def _processor(record: Record) -> Table:
 def _goals(record: Record) -> Table:
     found = verdicts(record)
     met = sum(verdict.met for verdict in found)
+    awaited = [verdict for verdict in found if verdict.expected_to_miss]
+    remark = f"{met} of {len(found)} met."
+    if awaited:
+        remark += f" Expected to be missed: {len(awaited)} ({awaited[0].expected_to_miss})."
     table = Table(
         f"Goals at {distance_name(AT)}",
         ["program", "goal", "wanted", "reached", "verdict"],
-        f"{met} of {len(found)} met. In brackets: between which the median lies with 90 %, by the order of the runs' ratios.",
+        f"{remark} In brackets: between which the median lies with 90 %, by the order of the runs' ratios.",
     )
     for verdict in found:
         short = verdict.reached / verdict.wanted
@@ -138,6 +142,8 @@ def _goals(record: Record) -> Table:
             judged = f"missed by {100 * (short - 1):.1f} %"
         else:
             judged = f"missed: {short:.2f} of it"
+        if verdict.expected_to_miss:
+            judged += ", unexpectedly" if verdict.surprising else ", as expected"
         wanted = f"{verdict.wanted:g}" if verdict.wanted >= 10 else f"{verdict.wanted:.2f}"
         reached = f"{verdict.reached:.1f}" if verdict.reached >= 10 else f"{verdict.reached:.2f}"
         if verdict.bounds:
@@ -174,7 +180,7 @@ def circumstances(record: Record) -> str:
         told += (
             ". A load above 1 beforehand is other work, which disturbs these figures." if record.load[0] > 1 else "."
         )
-    return told
+    return " ".join([told, *record.remarks])
 
 
 def text(record: Record) -> str:

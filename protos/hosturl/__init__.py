@@ -24,6 +24,10 @@ class HostUrlError(ValueError):
     """A text that is no host URL; the message says what is wrong with it."""
 
 
+# Options of a grpcio channel to a host: HTTP/2 calls no host by the path of its socket, which grpcio does, and no proxy is in between.
+CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_http_proxy", 0))
+
+
 @dataclass(frozen=True)
 class TcpUrl:
     """A TCP port of a host. `host` is without brackets."""

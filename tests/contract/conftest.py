@@ -93,7 +93,9 @@ class RemoteContext(Context):
     """A context behind a host: every method is a group of work, answered before it returns (mode `none`)."""
 
     def __init__(self, target: str, quota: int) -> None:
-        self._channel = grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)])
+        self._channel = grpc.insecure_channel(
+            target, options=[("grpc.use_local_subchannel_pool", 1), ("grpc.default_authority", "localhost")]
+        )
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._incoming = self._channel.stream_stream(
             "/farlane.v1.SessionService/Open", response_deserializer=pb.HostMessage.FromString

@@ -128,7 +128,9 @@ def test_the_host_dies(patient: str, own_host: EmbeddedHost, guest: Guest, numbe
 def sessions(url: str) -> int:
     import grpc
 
-    with grpc.insecure_channel(url.replace("unix://", "unix:")) as channel:
+    with grpc.insecure_channel(
+        url.replace("unix://", "unix:"), options=[("grpc.default_authority", "localhost")]
+    ) as channel:
         describe = channel.unary_unary(
             "/farlane.v1.AdminService/Describe",
             request_serializer=admin_pb2.DescribeRequest.SerializeToString,

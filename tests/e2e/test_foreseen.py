@@ -38,7 +38,7 @@ class Case:
 
     def run(self, scenario: str, count: int, manifest: Manifest | None) -> Outcome:
         """In mode loops; `None`: without a manifest."""
-        extra = {"FARLANE_AHEAD": "off", "FARLANE_MANIFESTS": "off"}
+        extra = {"FARLANE_MANIFESTS": "off"}
         if manifest is not None:
             (self.folder / f"{manifest.identity.hex()}.manifest").write_bytes(write(manifest))
             extra["FARLANE_MANIFESTS"] = str(self.folder)

@@ -19,7 +19,7 @@ from farlane.frontend.devtools.toolchain import Toolchain
 
 SOURCE = Path(__file__).parent / "programs" / "guards.cu"
 USERFAULTFD = 323
-GUARDED = {"FARLANE_GUARDS": "on", "FARLANE_MANIFESTS": "off", "FARLANE_AHEAD": "off"}
+GUARDED = {"FARLANE_GUARDS": "on", "FARLANE_MANIFESTS": "off"}
 
 
 def userfaultfd_allowed() -> bool:

@@ -40,7 +40,7 @@ def test_round_trips_are_those_of_the_shared_runtime(
         command = ENTRIES[name].compiled(toolchain("13.0"), Row("13.0", 3, "sm", cudart).build())
         guest.run(command, "calls")  # from now on the host knows the image, which costs nothing in any mode
         for mode in MODES:
-            outcome = guest.run(command, mode, extra={"FARLANE_AHEAD": "off"})
+            outcome = guest.run(command, mode)
             assert (outcome.status, outcome.stdout, outcome.stderr) == (0, ENTRIES[name].expected, ""), (cudart, mode)
             trips[cudart, mode] = outcome.report.round_trips
     assert {mode: trips["static", mode] for mode in MODES} == {mode: trips["shared", mode] for mode in MODES}

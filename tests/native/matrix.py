@@ -27,8 +27,6 @@ from native_builds import REGISTRY, VARYING, Row, one_level
 
 MODES = ("none", "calls", "loops")
 RESULT = Path(__file__).with_name("matrix.txt")
-# How far the host runs ahead depends on its speed, and so do the round trips that this saves.
-SETTINGS = {"FARLANE_AHEAD": "off"}
 SAME_OUTPUT = "the same output; round trips vary with its threads"
 LONGEST = 900  # seconds that one run may take
 
@@ -57,9 +55,9 @@ def outcome(guest: Guest, cell: Cell, toolchain: Toolchain, cudart: str) -> tupl
     trips, wrong = [], ""
     command = cell.entry.compiled(toolchain, Row(cell.toolchain, cell.optimization, "sm", cudart).build())
     # The host keeps images: sending one that it has not seen costs round trips in mode none.
-    guest.run(command, "calls", timeout=LONGEST, extra=SETTINGS)
+    guest.run(command, "calls", timeout=LONGEST)
     for mode in MODES:
-        done = guest.run(command, mode, timeout=LONGEST, extra=SETTINGS)
+        done = guest.run(command, mode, timeout=LONGEST)
         trips.append(done.report.round_trips)
         if (done.status, done.stdout, done.stderr) != (0, cell.entry.expected, ""):
             wrong = wrong or f"mode {mode}: status {done.status}, {(done.stderr or done.stdout)[-200:]!r}"

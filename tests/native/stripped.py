@@ -24,7 +24,7 @@ from native_builds import REGISTRY, VARYING, Row, one_level
 
 MODES = ("none", "calls", "loops")
 RESULT = Path(__file__).with_name("stripped.txt")
-ON = {"FARLANE_INTEROP": "1", "FARLANE_AHEAD": "off"}
+ON = {"FARLANE_INTEROP": "1"}
 # The embedded runtime starts with questions of its own.
 MOST_MORE = 2
 

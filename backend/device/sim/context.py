@@ -269,6 +269,10 @@ class SimContext(Context):
             if not self._closed:
                 self._memory.foresee(launches)
 
+    @property
+    def used_bytes(self) -> int:
+        return self._memory.allocations.bytes + self._memory.physical.bytes
+
     def report(self) -> dict[str, dict[str, int]]:
         return self._memory.report()
 
@@ -282,33 +286,6 @@ class SimContext(Context):
             stop, nanoseconds = self._repeater.repeat(body, columns, results)
             self.device_nanoseconds += nanoseconds
         return stop
-
-    # Running ahead ----------------------------------------------------------------------------------------------
-    def checkpoint(self, behind: Any | None = None) -> Any | None:
-        with self._working:
-            if self._closed or self._observers:
-                return None
-            return self._memory.content(behind)
-
-    @property
-    def used_bytes(self) -> int:
-        return self._memory.allocations.bytes + self._memory.physical.bytes
-
-    @property
-    def checkpoint_bytes(self) -> int:
-        return self._memory.allocations.bytes
-
-    def restore(self, point: Any) -> bool:
-        with self._working:
-            return not self._closed and self._memory.put_back(point)
-
-    def tentative(self, on: bool) -> None:
-        self._runtime.tentative = on
-        if not on:
-            self._launcher.go_on()
-
-    def abandon(self) -> None:
-        self._launcher.abandon()
 
     # Streams and events -----------------------------------------------------------------------------------------
     def default_stream(self, number: int) -> Any:

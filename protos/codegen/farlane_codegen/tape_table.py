@@ -97,6 +97,7 @@ class Operation(Record):
     identity: str | None
     plans: str
     host_only: bool
+    retired: bool
     since: int
     flags_since: int
 
@@ -190,13 +191,18 @@ def _parse_flags(where: str, raw: Any) -> tuple[Flag, ...]:
 def _parse_operation(row: dict[str, Any]) -> Operation:
     where = f"tape.toml: operation {row.get('name', '?')}"
     required = {"name", "family", "code", "doc", "fields", "result", "loops", "plans"}
-    optional = {"tail", "length_field", "flags", "identity", "host_only", "since", "flags_since"}
+    optional = {"tail", "length_field", "flags", "identity", "host_only", "retired", "since", "flags_since"}
     require_keys(where, row, required, optional)
     if not 1 <= row["code"] <= 0xFFFF:
         raise TableError(f"{where}: code {row['code']} is no u16 above 0")
     if row["result"] not in RESULT_KINDS:
         raise TableError(f"{where}: result {row['result']!r} is none of {', '.join(RESULT_KINDS)}")
-    for key, known in (("plans", PLANS), ("loops", (True, False)), ("host_only", (True, False))):
+    for key, known in (
+        ("plans", PLANS),
+        ("loops", (True, False)),
+        ("host_only", (True, False)),
+        ("retired", (True, False)),
+    ):
         if row.get(key, known[0]) not in known:
             raise TableError(f"{where}: {key} {row[key]!r} is none of {', '.join(map(str, known))}")
     fields = _parse_fields(where, row["fields"], HEADER_BYTES)
@@ -221,6 +227,7 @@ def _parse_operation(row: dict[str, Any]) -> Operation:
         identity=identity,
         plans=row["plans"],
         host_only=row.get("host_only", False),
+        retired=row.get("retired", False),
         since=row.get("since", 1),
         flags_since=row.get("flags_since", row.get("since", 1)),
     )

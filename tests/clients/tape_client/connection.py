@@ -13,13 +13,13 @@ from typing import Any
 
 import grpc
 from farlane.frontend.errors import UserError
-from farlane.hosturl import HostUrl
+from farlane.hosturl import CHANNEL_OPTIONS, HostUrl
 from farlane.v1 import session_pb2 as pb
 
 from tape_client import generated_operations as operations
 
 _MAX_REPLY_BYTES = 16 << 20
-_OPTIONS = [("grpc.max_receive_message_length", _MAX_REPLY_BYTES), ("grpc.enable_http_proxy", 0)]
+_OPTIONS = [("grpc.max_receive_message_length", _MAX_REPLY_BYTES), *CHANNEL_OPTIONS]
 
 
 class ConnectionLost(UserError):

@@ -403,17 +403,17 @@ def repeat(template: int, count: int, columns: bytes | bytearray | memoryview, *
 _run_ahead = struct.Struct("<IHHIIQQII")
 
 
-def run_ahead(template: int, count: int, nanoseconds: int, slot: int, columns: bytes | bytearray | memoryview) -> bytes:
-    """Does up to count iterations that the guest has not come to yet, as long as nanoseconds last; what their reads yield is the DATA. See tape.md."""
+def run_ahead(template: int, count: int, nanoseconds: int, data_slot: int, columns: bytes | bytearray | memoryview) -> bytes:
+    """Retired: only earlier guests send it, and the host does nothing for it (tape.md, "Retired operations")."""
     length = (47 + len(columns)) & -8
-    return _with_tail("RUN_AHEAD", _run_ahead.pack(length, 0x0062, 0, template, len(columns), count, nanoseconds, slot, 0), columns, length)
+    return _with_tail("RUN_AHEAD", _run_ahead.pack(length, 0x0062, 0, template, len(columns), count, nanoseconds, data_slot, 0), columns, length)
 
 
 _keep_ahead = struct.Struct("<IHHII")
 
 
 def keep_ahead(reads: int) -> bytes:
-    """Of the iterations that RUN_AHEAD has done, everything up to and with so many reads is kept, the rest is undone."""
+    """Retired: only earlier guests send it, of 0 reads (tape.md, "Retired operations")."""
     return _keep_ahead.pack(16, 0x0063, 0, reads, 0)
 
 

@@ -27,7 +27,6 @@ from farlane.backend.server.endpoint import EndpointError, parse
 from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
-from threadless import threadless
 from waiting import eventually
 
 FENCE = encode("FENCE", 7, 0)
@@ -37,9 +36,14 @@ HELLO = pb.Hello(tape_version_min=1, tape_version_max=1, client_version="test", 
 class Wire:
     """One stream to the host, message by message."""
 
-    def __init__(self, target: str) -> None:
-        self.channel = grpc.insecure_channel(
-            target, options=[("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+    def __init__(self, target: str, channel: grpc.Channel | None = None) -> None:
+        self.channel = channel or grpc.insecure_channel(
+            target,
+            options=[
+                ("grpc.use_local_subchannel_pool", 1),
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.default_authority", "localhost"),
+            ],
         )
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.call = self.channel.stream_stream(
@@ -117,17 +121,21 @@ class Served:
             wire.close()
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    host = Host(NullDevice(), session_limit=24)
+@contextlib.contextmanager
+def serving(host: Host, *urls: str) -> Iterator[Served]:
     edge = Edge(host)
-    bound = edge.listen([parse("grpc://127.0.0.1:0"), parse(f"unix://{tmp_path}/host.sock")])
-    served = Served(host, edge, [endpoint.target for endpoint in bound])
+    served = Served(host, edge, [endpoint.target for endpoint in edge.listen([parse(url) for url in urls])])
     yield served
     served.close()
     edge.stop(5)
     host.close()
     served.all_released()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with serving(Host(NullDevice(), session_limit=24), "grpc://127.0.0.1:0", f"unix://{tmp_path}/host.sock") as served:
+        yield served
     assert not (tmp_path / "host.sock").exists()
 
 
@@ -187,7 +195,9 @@ class TestBothTransports:
 
     def test_describe(self, served: Served, transport: int) -> None:
         served.wire(transport).open()
-        with grpc.insecure_channel(served.targets[transport]) as channel:
+        with grpc.insecure_channel(
+            served.targets[transport], options=[("grpc.default_authority", "localhost")]
+        ) as channel:
             reply = channel.unary_unary(
                 "/farlane.v1.AdminService/Describe",
                 request_serializer=admin_pb2.DescribeRequest.SerializeToString,
@@ -503,7 +513,6 @@ class TestListening:
 @pytest.mark.parametrize("transport", [0, 1], ids=["tcp", "unix"])
 def test_sessions_that_come_and_go(served: Served, transport: int) -> None:
     """Ends of every kind at every moment, many at once; no call, thread or session is left behind."""
-    before = threading.enumerate()  # other tests' hosts may have calls of their own
     failures: list[str] = []
     large = encode("READ", 0, 0, 8 << 20, 1, 1, 5)
 
@@ -551,36 +560,57 @@ def test_sessions_that_come_and_go(served: Served, transport: int) -> None:
         thread.join(60)
     assert not failures
     served.all_released()
-    eventually(lambda: not any(one.name == "farlane-call" for one in threading.enumerate() if one not in before))
+    eventually(lambda: served.edge.calls == 0)
     served.wire(transport).open()
 
 
-def test_calls_beyond_the_limit_are_turned_away(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served.host, "session_limit", 2)
+def test_calls_beyond_the_limit_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edge_module, "SPARE_CALLS", 1)
-    for _ in range(2):
-        served.wire().open()
-    silent = served.wire()  # takes the spare place without a word
-    eventually(lambda: len(served.edge._calls) == 3)
-    code, details = served.wire().ended()
-    assert (code, "too many calls" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
-    silent.close()
-    eventually(lambda: len(served.edge._calls) == 2)
+    with serving(Host(NullDevice(), session_limit=2), "grpc://127.0.0.1:0") as served:
+        for _ in range(2):
+            served.wire().open()
+        silent = served.wire()  # takes the spare place without a word
+        eventually(lambda: served.edge.calls == 3)
+        code, details = served.wire().ended()
+        assert (code, "too many calls" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+        silent.close()
+        eventually(lambda: served.edge.calls == 2)
+        wire = served.wire()
+        wire.send(hello=HELLO)
+        assert wire.receive().refusal.reason == pb.Refusal.BUSY
+
+
+def test_connections_beyond_the_limit_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge_module, "SPARE_CALLS", 1)
+    monkeypatch.setattr(edge_module, "SPARE_CONNECTIONS", 0)
+    with serving(Host(NullDevice(), session_limit=1), "grpc://127.0.0.1:0") as served:
+        host, _, port = served.targets[0].rpartition(":")
+        silent = [socket.create_connection((host, int(port))) for _ in range(4)]
+        code, details = served.wire().ended()
+        assert (code, "too many connections" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+        for each in silent:
+            each.close()
+        eventually(lambda: opens(served))
+
+
+def opens(served: Served) -> bool:
     wire = served.wire()
     wire.send(hello=HELLO)
-    assert wire.receive().refusal.reason == pb.Refusal.BUSY
+    with contextlib.suppress(grpc.RpcError):
+        return wire.receive().WhichOneof("kind") == "welcome"
+    return False
 
 
-def test_a_host_that_can_start_no_thread_turns_the_call_away(served: Served) -> None:
-    other = served.wire()
-    other.open()
-    with threadless("farlane-call") as refused:
-        code, details = served.wire().ended()
-    assert (code, "limit of threads" in details) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
-    assert len(refused) == 1
-    other.submit(FENCE)  # the other guest's session goes on
-    assert len(served.edge._calls) == 1
-    served.wire().open()
+def test_two_sessions_on_one_connection(served: Served) -> None:
+    first = served.wire()
+    first.open()
+    second = Wire(served.targets[0], first.channel)
+    second.open()
+    for wire in (first, second, first):
+        wire.submit(FENCE)
+    first.send(goodbye=pb.Goodbye())
+    assert first.ended()[0] is grpc.StatusCode.OK
+    second.submit(FENCE)
 
 
 def test_an_unknown_method(served: Served) -> None:
@@ -624,14 +654,8 @@ class Cable:
 
 def test_a_guest_whose_machine_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No packet says so: only keepalive can tell."""
-    quick = {
-        "grpc.keepalive_time_ms": 1000,
-        "grpc.keepalive_timeout_ms": 1000,
-        "grpc.http2.ping_timeout_ms": 1000,
-    }
-    options = tuple((name, quick.get(name, value)) for name, value in edge_module._OPTIONS)
-    assert options != edge_module._OPTIONS
-    monkeypatch.setattr(edge_module, "_OPTIONS", options)
+    monkeypatch.setattr(edge_module, "KEEPALIVE_SECONDS", 1.0)
+    monkeypatch.setattr(edge_module, "KEEPALIVE_TIMEOUT_SECONDS", 1.0)
     host = Host(NullDevice())
     edge = Edge(host)
     (bound,) = edge.listen([parse("grpc://127.0.0.1:0")])

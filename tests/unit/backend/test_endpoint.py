@@ -25,30 +25,36 @@ class TestTcp:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             with pytest.raises(EndpointError, match="in use"):
-                TcpEndpoint("127.0.0.1", taken.getsockname()[1]).prepare()
+                TcpEndpoint("127.0.0.1", taken.getsockname()[1]).listen()
 
     def test_free(self) -> None:
-        TcpEndpoint("127.0.0.1", 0).prepare()
+        bound, listener = TcpEndpoint("127.0.0.1", 0).listen()
+        with listener:
+            assert listener.getsockname() == ("127.0.0.1", bound.port)
 
     def test_not_ours(self) -> None:
         with pytest.raises(EndpointError, match="no such address"):
-            TcpEndpoint("192.0.2.1", 0).prepare()
+            TcpEndpoint("192.0.2.1", 0).listen()
 
     def test_unknown_host(self) -> None:
         with pytest.raises(EndpointError, match="unknown host"):
-            TcpEndpoint("no-such-host.invalid", 1).prepare()
+            TcpEndpoint("no-such-host.invalid", 1).listen()
 
 
 class TestUnix:
     def test_free(self, tmp_path: Path) -> None:
-        UnixEndpoint(f"{tmp_path}/s").prepare()
+        bound, listener = UnixEndpoint(f"{tmp_path}/s").listen()
+        with listener:
+            assert bound == UnixEndpoint(f"{tmp_path}/s")
+            assert listener.getsockname() == bound.path
 
     def test_left_behind_by_a_dead_host(self, tmp_path: Path) -> None:
         path = f"{tmp_path}/s"
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(path)
-        UnixEndpoint(path).prepare()
-        assert not os.path.exists(path)
+        _, listener = UnixEndpoint(path).listen()
+        with listener, socket.socket(socket.AF_UNIX) as guest:
+            guest.connect(path)
 
     def test_in_use(self, tmp_path: Path) -> None:
         path = f"{tmp_path}/s"
@@ -56,29 +62,28 @@ class TestUnix:
             taken.bind(path)
             taken.listen()
             with pytest.raises(EndpointError, match="another process"):
-                UnixEndpoint(path).prepare()
+                UnixEndpoint(path).listen()
             assert os.path.exists(path)
 
     def test_a_file_is_not_removed(self, tmp_path: Path) -> None:
         path = tmp_path / "s"
         path.write_text("precious")
         with pytest.raises(EndpointError, match="no socket"):
-            UnixEndpoint(str(path)).prepare()
+            UnixEndpoint(str(path)).listen()
         assert path.read_text() == "precious"
 
     def test_no_folder(self, tmp_path: Path) -> None:
         with pytest.raises(EndpointError, match="does not exist"):
-            UnixEndpoint(f"{tmp_path}/none/s").prepare()
+            UnixEndpoint(f"{tmp_path}/none/s").listen()
 
     def test_too_long(self, tmp_path: Path) -> None:
         with pytest.raises(EndpointError, match="longer than 107"):
-            UnixEndpoint(f"{tmp_path}/{'s' * 108}").prepare()
+            UnixEndpoint(f"{tmp_path}/{'s' * 108}").listen()
 
     def test_only_for_this_user(self, tmp_path: Path) -> None:
         path = f"{tmp_path}/s"
-        with socket.socket(socket.AF_UNIX) as server:
-            server.bind(path)
-            UnixEndpoint(path).bound()
+        _, listener = UnixEndpoint(path).listen()
+        with listener:
             assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
             UnixEndpoint(path).remove()
         assert not os.path.exists(path)

@@ -47,7 +47,7 @@ def listening(process: subprocess.Popen[str]) -> str:
 
 
 def describe(target: str) -> admin_pb2.DescribeReply:
-    with grpc.insecure_channel(target) as channel:
+    with grpc.insecure_channel(target, options=[("grpc.default_authority", "localhost")]) as channel:
         reply: admin_pb2.DescribeReply = channel.unary_unary(
             "/farlane.v1.AdminService/Describe",
             request_serializer=admin_pb2.DescribeRequest.SerializeToString,

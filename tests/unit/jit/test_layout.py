@@ -9,11 +9,11 @@ import llvmlite.binding as llvm
 import pytest
 from farlane.backend import jit
 from farlane.backend.jit.compile import native
-from farlane.backend.jit.compile.routines import helpers, pages, repeats
+from farlane.backend.jit.compile.routines import helpers, repeats
 from farlane.backend.jit.runtime import assembly, structures
 
 TABLE = (
-    *assembly.STRUCTURES, helpers.Box, helpers.Lead, pages.Pages, repeats.Hole, repeats.Operation, repeats.Repeat,
+    *assembly.STRUCTURES, helpers.Box, helpers.Lead, repeats.Hole, repeats.Operation, repeats.Repeat,
 )  # fmt: skip
 
 

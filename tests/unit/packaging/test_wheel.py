@@ -25,6 +25,9 @@ def modes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
             shutil.copy(ROOT / name, source / name)
     # The shim's own build is what `make install` did; here its libraries are only to arrive in the wheel.
     (source / "frontend" / "shim" / "build.py").write_text("")
+    (source / "backend" / "plane" / "build.py").write_text("")
+    plane = ROOT / "backend" / "plane" / "farlane_plane.abi3.so"
+    (source / "backend" / "plane" / plane.name).write_bytes(plane.read_bytes())
     (source / "frontend" / "lib").mkdir()
     for library in (ROOT / "frontend" / "lib").glob("*.so*"):
         (source / "frontend" / "lib" / library.name).write_bytes(library.read_bytes())
@@ -48,6 +51,10 @@ def test_the_stand_in_for_ptxas_can_be_executed(modes: dict[str, int]) -> None:
 def test_the_shim_is_in_the_wheel(names: set[str]) -> None:
     for library in ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1"):
         assert f"farlane/frontend/lib/{library}" in names
+
+
+def test_the_plane_is_in_the_wheel(names: set[str]) -> None:
+    assert "farlane/backend/plane/farlane_plane.abi3.so" in names
 
 
 def test_every_module_is_in_the_wheel(names: set[str]) -> None:

@@ -208,7 +208,6 @@ def test_nothing_moves_while_everything_fits() -> None:
         session.mix(0, 512 << 10, 128 << 10)
     migrations = session.memory.residency.migrations
     assert (migrations.bytes_in, migrations.bytes_out) == (0, 0)
-    assert session.context.checkpoint() is None, "what may move is not put back"
     session.close()
 
 

@@ -155,7 +155,7 @@ def test_a_lost_process_as_a_guest_sees_it(null: Hosted, tmp_path: Path) -> None
     (endpoint,) = edge.listen([parse(f"unix://{tmp_path}/host.sock")])
     other = null.guest()
     try:
-        with grpc.insecure_channel(endpoint.target) as channel:
+        with grpc.insecure_channel(endpoint.target, options=[("grpc.default_authority", "localhost")]) as channel:
             hello = pb.GuestMessage(hello=pb.Hello(tape_version_min=1, tape_version_max=2, mode="calls"))
             killed = threading.Event()
 

@@ -61,8 +61,6 @@ class Launcher:
         self._running: jit.Launch | None = None
         self._repeating: Sequence[jit.Launch] = ()
         self._interrupted = ctypes.c_uint32(0)
-        self._abandoned = False
-        self._stopped: list[jit.Launch] = []
         self.launches = 0  # so far
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self._observers = observers
@@ -81,21 +79,6 @@ class Launcher:
             running.abort = 1
         for repeated in self._repeating:
             repeated.abort = 1
-
-    def abandon(self) -> None:
-        """Ends the launch that runs now, and those until `go_on`. Thread-safe, but for `go_on`."""
-        self._abandoned = True
-        if (running := self._running) is not None:
-            self._stopped.append(running)
-            running.abort = 1
-
-    def go_on(self) -> None:
-        """Launches run again."""
-        if self._abandoned:
-            self._abandoned = False
-            for launch in self._stopped:
-                launch.abort = 0
-            self._stopped.clear()
 
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview) -> int:
         """Runs a kernel to its end and returns how many nanoseconds that took, compiling it apart.
@@ -243,8 +226,6 @@ class Launcher:
     def _check_interrupted(self) -> None:
         if self._interrupted.value:
             raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
-        if self._abandoned:
-            raise CudaError(LAUNCH_FAILURE, "abandoned", sticky=True)
 
     def _run_inline(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread alone. Returns whether it got to its end."""

@@ -1,7 +1,7 @@
 """The memory of a session that may allocate more than the device memory it has.
 
 Owns how allocations, copies and launches meet the residency: new pages are extents, copies go to wherever the bytes are, a launch brings in what its arguments point to.
-Memory is otherwise as memory.py has it, quota and checks included. Nothing of it can be put back: such a session does not run ahead.
+Memory is otherwise as memory.py has it, quota and checks included.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.content import PIECE
 from farlane.backend.device.sim.memory.extents import Extent
 from farlane.backend.device.sim.memory.host_mappings import NOT_SUPPORTED
-from farlane.backend.device.sim.memory.journal import Point
 from farlane.backend.device.sim.memory.memory import OUT_OF_MEMORY, Budget, Memory
 from farlane.backend.device.sim.memory.residency import Residency
 from farlane.backend.device.sim.memory.space import Physical, Space
@@ -87,9 +86,6 @@ class ManagedMemory(Memory):
 
     def _page(self, address: int) -> int:
         return (address - self.window.base) >> PAGE_SHIFT
-
-    def content(self, behind: Point | None = None) -> Point | None:
-        return None
 
     # Launches ---------------------------------------------------------------------------------------------------
     def page_fault(self, address: int, size: int, write: bool, where: Where) -> PageAnswer:

@@ -25,7 +25,6 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.device.base import Window as AddressRange
 from farlane.backend.device.sim.memory.content import INVALID_VALUE, Content
 from farlane.backend.device.sim.memory.host_mappings import NOT_SUPPORTED, HostMappingTable
-from farlane.backend.device.sim.memory.journal import Journal, Point
 from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
 from farlane.backend.device.sim.memory.physical import PhysicalFile
 from farlane.backend.device.sim.memory.space import Physical, Space
@@ -106,7 +105,6 @@ class Memory(Content):
         self.physical = PhysicalFile(self.window)
         self._guest_bytes = 0
         self._module_bytes = 0
-        self._journal = Journal()
         self._modules: dict[int, list[int]] = {}  # a module's base: where its parts start
         self._physical = physical or Physical(budget.limit)
         self.space: Space | None = None
@@ -333,15 +331,6 @@ class Memory(Content):
     def report(self) -> dict[str, dict[str, int]]:
         """Counts for the report of the run, by section."""
         return {}
-
-    # Content ----------------------------------------------------------------------------------------------------
-    def content(self, behind: Point | None = None) -> Point | None:
-        """What every allocation holds, for `put_back`; None where that is too much. `behind`: the last one, when this follows it."""
-        return self._journal.mark(self.window, self.allocations, behind)
-
-    def put_back(self, content: Point) -> bool:
-        """False when there are other allocations than there were."""
-        return self._journal.back_to(content, self.allocations)
 
 
 def _pages(start: int, end: int) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 Owns the recording of one session: the buffer that compiled kernels fill, the model (farlane.backend.memory.cores) that it goes to, and the files that are written when the session ends.
 The device computes as without it, but for two things: a launch's blocks run in order on one thread, so that what a kernel touches does not depend on the
-schedule even where its blocks race with each other; and loops are replayed call by call, without running ahead.
+schedule even where its blocks race with each other; and loops are replayed call by call.
 
 Session n writes the files of its `Settings` with `.n` before the suffix, the first one without.
 

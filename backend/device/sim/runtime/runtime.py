@@ -66,8 +66,6 @@ class Runtime:
         self._lock = threading.Lock()
         self._printed, self._asserted = Output(), Output()
         self._callback = services.callback(self._serve, memory.page_fault)
-        #: Launches may be undone (running ahead): those that ask for anything fail, for that could not.
-        self.tentative = False
         #: For Launch.services.
         self.services = services.address_of(self._callback)
 
@@ -106,8 +104,6 @@ class Runtime:
 
     def _serve(self, call: Call) -> None:
         with self._lock:
-            if self.tentative:
-                raise ServiceFault(FaultKind.ILLEGAL_INSTRUCTION, next(call.lanes(), 0))
             if call.kind is ServiceKind.PRINT:
                 self._print(call)
             elif call.kind is ServiceKind.ASSERT:

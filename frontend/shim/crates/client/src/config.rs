@@ -141,8 +141,6 @@ pub struct Config {
     pub report: Option<PathBuf>,
     /// Whether payloads that the host has are named instead of sent, and others compressed where that pays.
     pub payloads: bool,
-    /// Whether the host may run ahead of a loop that waits (mode loops).
-    pub ahead: bool,
     /// What the host is to look for in kernels (`farlane run --check`).
     pub checks: Vec<String>,
 }
@@ -164,7 +162,6 @@ impl Config {
             admission_timeout: Self::ADMISSION_TIMEOUT,
             report: None,
             payloads: true,
-            ahead: true,
             checks: Vec::new(),
         }
     }
@@ -208,11 +205,11 @@ impl Config {
                     ConfigError(format!("FARLANE_TIMEOUT is \"{seconds}\": it must be a number of seconds"))
                 })?;
         }
-        for (name, setting) in [("FARLANE_PAYLOADS", &mut config.payloads), ("FARLANE_AHEAD", &mut config.ahead)] {
-            match text(name)?.as_deref() {
-                None | Some("auto") => {}
-                Some("off") => *setting = false,
-                Some(other) => return Err(ConfigError(format!("{name} is \"{other}\": it must be auto or off"))),
+        match text("FARLANE_PAYLOADS")?.as_deref() {
+            None | Some("auto") => {}
+            Some("off") => config.payloads = false,
+            Some(other) => {
+                return Err(ConfigError(format!("FARLANE_PAYLOADS is \"{other}\": it must be auto or off")));
             }
         }
         if let Some(names) = text("FARLANE_CHECK")? {
@@ -223,7 +220,6 @@ impl Config {
                     CHECKS.join(", ")
                 )));
             }
-            config.ahead = false; // what kernels do ahead could not be taken back from the reports
         }
         // A program of several processes leaves one report for each.
         config.report =
@@ -310,11 +306,10 @@ mod tests {
             ("FARLANE_TIMEOUT", "0.5"),
             ("FARLANE_REPORT", "/r-%p"),
             ("FARLANE_PAYLOADS", "off"),
-            ("FARLANE_AHEAD", "off"),
             ("FARLANE_CHECK", "memory,leak"),
         ])
         .expect("valid");
-        assert!(!config.payloads && !config.ahead);
+        assert!(!config.payloads);
         assert_eq!(config.checks, ["memory", "leak"]);
         assert_eq!(config.mode, Mode::None);
         assert_eq!(config.connect_timeout, Duration::from_millis(500));
@@ -329,7 +324,6 @@ mod tests {
             ("FARLANE_TIMEOUT", "nan"),
             ("FARLANE_TIMEOUT", "1e99"),
             ("FARLANE_PAYLOADS", "on"),
-            ("FARLANE_AHEAD", "always"),
             ("FARLANE_CHECK", "everything"),
         ] {
             let message = from(&[("FARLANE_HOST", "grpc://h:1"), (name, value)]).expect_err(value).to_string();

@@ -216,11 +216,6 @@ impl Ledger {
         self.state.lock().pace
     }
 
-    /// The way to the host and back, as far as that is known.
-    pub(crate) fn shortest(&self) -> Option<Duration> {
-        self.state.lock().shortest
-    }
-
     /// Groups and bytes sent and not acknowledged.
     pub(crate) fn in_flight(&self) -> (usize, u64) {
         let state = self.state.lock();

@@ -56,7 +56,6 @@ impl Loops {
     pub(crate) fn section(&self) -> Section {
         let counts = self.folder.counts();
         let closed = |reason: Reason| counts.closed[reason as usize];
-        let ahead = self.folder.ahead_counts();
         Section {
             name: "loops",
             counts: vec![
@@ -72,10 +71,6 @@ impl Loops {
                 ("flushed_thread", closed(Reason::Thread)),
                 ("flushed_hint", closed(Reason::Hint)),
                 ("flushed_exit", closed(Reason::Exit)),
-                ("ahead", ahead.runs),
-                ("ahead_reads", ahead.reads),
-                ("ahead_waits", ahead.waits),
-                ("ahead_undone", ahead.undone),
             ],
         }
     }

@@ -11,8 +11,7 @@ use crate::ledger::{Awaited, Entry, Ledger, Patience};
 use crate::loops::Loops;
 use crate::reads::Reads;
 use crate::spares::Spares;
-use crate::waiter::Waiter;
-use fold::{Foreseen, Origin, Read, Reason};
+use fold::{Foreseen, Origin, Reason};
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +37,6 @@ pub(crate) struct Limits {
     pub(crate) age: Duration,
     /// Loops become templates.
     pub(crate) fold: bool,
-    /// The host may run ahead.
-    pub(crate) ahead: bool,
 }
 
 #[derive(Debug)]
@@ -54,9 +51,6 @@ pub(crate) struct Outbox {
     last_slot: u32,
     /// Reads on the tape that nobody waits for.
     pub(crate) reads: Reads,
-    /// What the host will do ahead, on the tape; and what it yields, as it comes.
-    ahead: Option<Awaited>,
-    coming: Option<Arc<Waiter>>,
     /// The group for whose first record the age timer runs.
     timer: Option<u64>,
     sender: Option<UnboundedSender<GuestMessage>>,
@@ -92,8 +86,6 @@ impl Outbox {
             context: Some(0),
             last_slot: 0,
             reads: Reads::default(),
-            ahead: None,
-            coming: None,
             timer: None,
             sender: Some(sender),
         }
@@ -137,87 +129,11 @@ impl Outbox {
         self.begin_aging(timer);
     }
 
-    /// As `appended`, for a read that the program waits for.
-    pub(crate) fn appended_read(&mut self, mark: usize, timer: &AgeTimer, origin: fn() -> Origin) -> Read {
-        let Some(loops) = self.loops.as_mut().filter(|_| self.limits.ahead) else {
-            self.appended(mark, timer, origin);
-            return Read::Recorded;
-        };
-        let found = loops.folder.appended_read(&mut self.writer, mark, origin());
-        self.begin_aging(timer);
-        found
-    }
-
-    /// In the group behind a read that the program will wait for: has the host run ahead, where that is promising.
-    pub(crate) fn run_ahead(&mut self, ledger: &Ledger) -> bool {
-        let (Some(round_trip), Some(loops), Some(slot)) =
-            (ledger.shortest(), &mut self.loops, self.last_slot.checked_add(1))
-        else {
-            return false;
-        };
-        let nanoseconds = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
-        let Some(most) = loops.folder.run_ahead(&mut self.writer, slot, nanoseconds) else { return false };
-        self.last_slot = slot;
-        let waiter = Arc::new(Waiter::for_stream(most));
-        self.ahead = Some(Awaited::unwatched(slot, waiter.clone()));
-        self.coming = Some(waiter);
-        true
-    }
-
     /// A loop begins with the thread's next record, as a manifest foresees it: the host is told in a moment.
     pub(crate) fn foresee(&mut self, timer: &AgeTimer, thread: u64, iterations: u64, records: &[Foreseen]) {
         let Some(loops) = &mut self.loops else { return };
         if loops.folder.foresee(&mut self.writer, thread, iterations, records) {
             self.send_soon(timer);
-        }
-    }
-
-    /// What the host does ahead, while it may do more of it.
-    pub(crate) fn coming(&self) -> Option<Arc<Waiter>> {
-        self.coming.clone()
-    }
-
-    /// Takes what has come of it into account.
-    pub(crate) fn take_coming(&mut self) {
-        let (Some(loops), Some(coming)) = (&mut self.loops, &self.coming) else { return };
-        let (rows, ended) = coming.take();
-        if ended {
-            self.coming = None;
-        }
-        if ended || !rows.is_empty() {
-            loops.folder.ahead_arrived(&mut self.writer, &rows, ended);
-        }
-    }
-
-    /// The program has waited so long for it.
-    pub(crate) fn waited_for_coming(&mut self, waited: Duration) {
-        if let Some(loops) = &mut self.loops {
-            loops.folder.coming_waited(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
-        }
-    }
-
-    /// Calls are held back of which the host has not said yet that it has done them.
-    fn holds_ahead(&self) -> bool {
-        self.loops.as_ref().is_some_and(|loops| loops.folder.holds_ahead())
-    }
-
-    /// The read that the program waited for has yielded this, after so long.
-    pub(crate) fn answered(&mut self, data: &[u8], waited: Duration) {
-        if let Some(loops) = &mut self.loops {
-            loops.folder.read_waited(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
-            loops.folder.read_answered(data);
-        }
-    }
-
-    /// Whether `answered` is wanted.
-    pub(crate) fn watches(&self) -> bool {
-        self.loops.as_ref().is_some_and(|loops| loops.folder.watches())
-    }
-
-    /// What follows is answered later, or by something else than data.
-    pub(crate) fn forget_ahead(&mut self) {
-        if let Some(loops) = &mut self.loops {
-            loops.folder.forget_ahead(&mut self.writer);
         }
     }
 
@@ -273,9 +189,8 @@ impl Outbox {
     /// The timer ran out. Sends the tape when it is as old as the timer and the host has nothing else to do.
     pub(crate) fn expire(&mut self, timer: &AgeTimer, ledger: &Ledger, counters: &Counters) -> Aged {
         let armed_for = self.timer.take();
-        self.take_coming();
         if self.is_idle() {
-            return if self.holds_ahead() { Aged::Later } else { Aged::No };
+            return Aged::No;
         }
         let young = armed_for != Some(self.next_group); // its first record is younger than the timer
         if let Some(loops) = self.loops.as_mut().filter(|loops| loops.holds()) {
@@ -293,9 +208,8 @@ impl Outbox {
 
     /// Sends a tape that is old enough, unless the host is busy or there is no credit.
     pub(crate) fn send_aged(&mut self, ledger: &Ledger, counters: &Counters) -> Aged {
-        self.take_coming();
         if self.is_idle() {
-            return if self.holds_ahead() { Aged::Later } else { Aged::No };
+            return Aged::No;
         }
         let (groups, bytes) = ledger.in_flight();
         if groups >= BUSY_GROUPS || bytes + self.writer.len() as u64 > ledger.credit_bytes() {
@@ -349,9 +263,9 @@ impl Outbox {
         let mut rest = self.spares.clone().lend(self.writer.replace(self.spares.take()));
         let largest_group = usize::try_from(ledger.credit_bytes()).unwrap_or(usize::MAX);
         let several = awaited.take_if(|awaited| awaited.is_several());
-        if !self.reads.is_empty() || self.ahead.is_some() || several.is_some() {
+        if !self.reads.is_empty() || several.is_some() {
             let last = self.next_group + groups(&rest, largest_group).saturating_sub(1);
-            ledger.expect(self.next_group, last, self.reads.take().chain(self.ahead.take()).chain(several));
+            ledger.expect(self.next_group, last, self.reads.take().chain(several));
         }
         while !rest.is_empty() {
             let mut records = rest.split_to(whole_records(&rest, largest_group));

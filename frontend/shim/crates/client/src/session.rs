@@ -179,8 +179,7 @@ impl Session {
         self.shared.ask_all(questions, write)
     }
 
-    /// As `request` for a READ: the data is written into the destination as it arrives. One round trip, or none where the host has
-    /// run ahead.
+    /// As `request` for a READ: the data is written into the destination as it arrives. One round trip.
     ///
     /// # Safety
     /// Every row of `destination` must be writable, and accessed by nobody else, until this returns.

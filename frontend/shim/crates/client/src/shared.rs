@@ -14,7 +14,7 @@ use crate::output::Held;
 use crate::report::Section;
 use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
-use fold::{Foreseen, Origin, Read, Reason};
+use fold::{Foreseen, Origin, Reason};
 use parking_lot::{Mutex, MutexGuard};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -115,8 +115,6 @@ impl Shared {
     /// A group has records of one context: sends the tape, and names the context of what follows.
     #[cold]
     fn enter_context(&self, outbox: &mut Outbox, context: u32, anew: bool) -> Result<(), Failure> {
-        outbox.take_coming();
-        outbox.forget_ahead();
         outbox.close_loops(Reason::Thread);
         self.send(outbox, None)?;
         outbox.enter_context(context, anew, &self.timer, self.origin());
@@ -165,7 +163,6 @@ impl Shared {
         let waiter = Waiter::for_rows(destination)?;
         let record = || {
             let mut outbox = self.lock_to_append()?;
-            outbox.forget_ahead();
             let slot = outbox.mint_slot();
             if !self.write(&mut outbox, |writer| write(writer, slot))? {
                 return Err(UNKNOWN); // nothing was asked
@@ -183,7 +180,14 @@ impl Shared {
     /// wrote nothing.
     #[inline]
     fn write(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
-        let mark = self.encode(outbox, write)?;
+        let mark = outbox.writer.len();
+        {
+            let guard = Whole { writer: &mut outbox.writer, mark };
+            write(guard.writer);
+        }
+        if let Some(oversized) = outbox.writer.take_oversized() {
+            return Err(refuse(&mut outbox.writer, mark, oversized));
+        }
         let written = outbox.writer.len() > mark;
         if written {
             outbox.appended(mark, &self.timer, self.origin());
@@ -194,20 +198,6 @@ impl Shared {
     #[inline]
     pub(crate) fn origin(&self) -> fn() -> Origin {
         self.origin.get().copied().unwrap_or(anywhere)
-    }
-
-    /// Runs `write` on the tape; where its records begin.
-    #[inline]
-    fn encode(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<usize, Failure> {
-        let mark = outbox.writer.len();
-        {
-            let guard = Whole { writer: &mut outbox.writer, mark };
-            write(guard.writer);
-        }
-        match outbox.writer.take_oversized() {
-            None => Ok(mark),
-            Some(oversized) => Err(refuse(&mut outbox.writer, mark, oversized)),
-        }
     }
 
     /// A loop begins with the thread's next record, as a manifest foresees it.
@@ -261,7 +251,7 @@ impl Shared {
         Ok(waiter.take_answers())
     }
 
-    /// As `ask`, for a read: no round trip where the host has done it ahead. `None`: no memory is of that shape.
+    /// As `ask`, for a read. `None`: no memory is of that shape.
     ///
     /// # Safety
     /// The rows are writable, and accessed by nobody else, until this returns.
@@ -270,74 +260,7 @@ impl Shared {
         destination: Destination,
         write: impl FnOnce(&mut Writer, u32),
     ) -> Option<Result<Answer, Failure>> {
-        let waiter = Arc::new(Waiter::for_rows(destination)?);
-        // SAFETY: the caller's promise.
-        Some(self.ask_or_take(destination, &waiter, write, |data| unsafe { destination.store(0, data) }))
-    }
-
-    fn ask_or_take(
-        &self,
-        destination: Destination,
-        waiter: &Arc<Waiter>,
-        write: impl FnOnce(&mut Writer, u32),
-        store: impl FnOnce(&[u8]),
-    ) -> Result<Answer, Failure> {
-        let mut outbox = self.lock_to_append()?;
-        outbox.take_coming();
-        let slot = outbox.mint_slot();
-        let mut mark = self.encode(&mut outbox, |writer| write(writer, slot))?;
-        let record = outbox.writer.as_slice().get(mark..).unwrap_or_default().to_vec();
-        if record.is_empty() {
-            return Err(UNKNOWN); // nothing was asked
-        }
-        let bytes = destination.width.saturating_mul(destination.height);
-        loop {
-            match outbox.appended_read(mark, &self.timer, self.origin()) {
-                Read::Recorded => break,
-                Read::Done(data) => {
-                    drop(outbox);
-                    if data.len() != bytes {
-                        return Err(UNKNOWN); // what was compared says otherwise
-                    }
-                    store(&data);
-                    return Ok(Answer { error: 0, value: 0 });
-                }
-                Read::Coming => {
-                    let coming = outbox.coming().ok_or(UNKNOWN)?;
-                    drop(outbox);
-                    let asked = Instant::now();
-                    coming.wait_for_more();
-                    outbox = self.lock_to_append()?;
-                    outbox.waited_for_coming(asked.elapsed());
-                    outbox.take_coming();
-                    mark = outbox.writer.len();
-                    outbox.writer.records(&record);
-                }
-            }
-        }
-        outbox.close_loops(Reason::Sync);
-        let alone = outbox.reads.is_empty();
-        self.send(&mut outbox, Some(Awaited::new(slot, waiter.clone())))?;
-        // In a group of its own: the read is answered before the host goes on.
-        if alone && outbox.run_ahead(&self.ledger) {
-            self.send(&mut outbox, None)?;
-        }
-        let watched = outbox.watches();
-        drop(outbox);
-        self.counters.round_trips.add(1);
-        let asked = Instant::now();
-        let answer = waiter.wait().ok_or_else(|| self.over())?;
-        if watched {
-            let waited = asked.elapsed();
-            let mut value = [0; 8];
-            let known = answer.error == 0 && destination.height == 1 && matches!(bytes, 4 | 8);
-            if known {
-                // SAFETY: the row was just written, and is the caller's until it returns.
-                unsafe { std::ptr::copy_nonoverlapping(destination.ptr, value.as_mut_ptr(), bytes) };
-            }
-            self.outbox.lock().answered(if known { &value[..bytes] } else { &[] }, waited);
-        }
-        Ok(answer)
+        Some(self.ask(Waiter::for_rows(destination)?, write))
     }
 
     /// Appends records, of which the last ones answer into slots that follow each other from the given one on, and sends everything.
@@ -348,7 +271,6 @@ impl Shared {
         awaited: impl FnOnce(u32) -> Awaited,
     ) -> Result<(), Failure> {
         let mut outbox = self.lock_to_append()?;
-        outbox.forget_ahead();
         let slot = outbox.mint_slots(slots);
         if !self.write(&mut outbox, |writer| write(writer, slot))? {
             return Err(UNKNOWN); // nothing was asked

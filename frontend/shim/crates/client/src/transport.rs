@@ -46,8 +46,6 @@ const MAX_REPLY_BYTES: usize = 16 << 20;
 const OLDEST_TAPE: u32 = 1;
 /// The first version with templates.
 const TEMPLATES: u32 = 2;
-/// The first version whose hosts send what they do ahead as it is there.
-const ROWS: u32 = 3;
 
 type Opened = (Arc<Shared>, Welcome);
 
@@ -177,7 +175,6 @@ impl Task {
             message_bytes: welcome.message_bytes as usize,
             age: self.config.age,
             fold: self.config.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
-            ahead: self.config.ahead && welcome.tape_version >= ROWS,
         };
         Shared {
             endpoint: self.config.endpoint.to_string(),

@@ -61,12 +61,6 @@ enum Target {
         total: u64,
         received: u64,
     },
-    /// As rows, at most `total` bytes in memory of its own, for whoever takes them as they come.
-    Stream {
-        bytes: Vec<u8>,
-        received: u64,
-        total: u64,
-    },
 }
 
 // SAFETY: the destination's pointer is used by the background thread only, while the thread that handed it in waits
@@ -92,30 +86,6 @@ impl Waiter {
         match &mut self.state.lock().target {
             Target::Answers { answers, .. } => std::mem::take(answers),
             _ => Vec::new(),
-        }
-    }
-
-    /// At most so many bytes, for `take`.
-    pub(crate) fn for_stream(total: usize) -> Self {
-        let target = Target::Stream { bytes: Vec::new(), received: 0, total: total as u64 };
-        Self::new(target, Some(Answer { error: 0, value: 0 }))
-    }
-
-    /// What has come since the last time, and whether it was the last.
-    pub(crate) fn take(&self) -> (Vec<u8>, bool) {
-        let mut state = self.state.lock();
-        let ended = state.end.is_some();
-        match &mut state.target {
-            Target::Stream { bytes, .. } => (std::mem::take(bytes), ended),
-            _ => (Vec::new(), ended),
-        }
-    }
-
-    /// Waits until there is something to be taken, or nothing more comes.
-    pub(crate) fn wait_for_more(&self) {
-        let mut state = self.state.lock();
-        while state.end.is_none() && matches!(&state.target, Target::Stream { bytes, .. } if bytes.is_empty()) {
-            self.wake.wait(&mut state);
         }
     }
 
@@ -198,21 +168,10 @@ impl Waiter {
                     *outcome = Some(Answer { error: 0, value: 0 });
                 }
             }
-            (Target::Stream { bytes, received, total }, ResultRecord::Data { error: 0, offset, data, .. }) => {
-                if offset != *received || data.len() as u64 > *total - *received {
-                    return Err(Unexpected("other data than was asked for"));
-                }
-                bytes.extend_from_slice(data);
-                *received += data.len() as u64;
-                drop(state);
-                self.wake.notify_one();
-            }
-            (Target::Rows { .. } | Target::Stream { .. }, ResultRecord::Data { .. }) => {
+            (Target::Rows { .. }, ResultRecord::Data { .. }) => {
                 return Err(Unexpected("data after the end"));
             }
-            (Target::Rows { .. } | Target::Stream { .. }, _) => {
-                return Err(Unexpected("no data where data was awaited"))
-            }
+            (Target::Rows { .. }, _) => return Err(Unexpected("no data where data was awaited")),
             (Target::Answer | Target::Answers { .. }, _) => return Err(Unexpected("a second answer")),
         }
         Ok(())
@@ -331,44 +290,6 @@ mod tests {
         assert!(waiter.fill(&data(0, &[1])).is_err());
         assert_eq!(waiter.fill(&ResultRecord::Data { slot: 1, error: 1, offset: 0, data: &[] }), Ok(()));
         assert_eq!(waiter.wait_after_complete(), Some(Answer { error: 1, value: 0 }));
-    }
-
-    #[test]
-    fn a_stream_is_taken_as_it_comes() {
-        let waiter = Waiter::for_stream(5);
-        assert_eq!(waiter.take(), (vec![], false));
-        assert_eq!(waiter.fill(&data(0, &[1, 2])), Ok(()));
-        waiter.wait_for_more();
-        assert_eq!(waiter.take(), (vec![1, 2], false));
-        assert!(waiter.fill(&data(1, &[3])).is_err() && waiter.fill(&data(2, &[3; 4])).is_err());
-        assert!(waiter.fill(&ResultRecord::Data { slot: 1, error: 9, offset: 2, data: &[] }).is_err());
-        assert!(waiter.fill(&ResultRecord::Status { slot: 1, error: 0 }).is_err());
-        assert_eq!((waiter.fill(&data(2, &[])), waiter.fill(&data(2, &[3, 4]))), (Ok(()), Ok(())));
-        assert_eq!(waiter.fill(&data(4, &[5])), Ok(()));
-        assert!(waiter.fill(&data(5, &[6])).is_err());
-        assert_eq!(waiter.take(), (vec![3, 4, 5], false));
-        assert!(waiter.complete(), "however much has come");
-        waiter.wait_for_more();
-        assert_eq!(waiter.take(), (vec![], true));
-    }
-
-    #[test]
-    fn whoever_waits_for_a_stream_wakes_when_something_comes() {
-        let waiter = std::sync::Arc::new(Waiter::for_stream(5));
-        let thread = std::thread::spawn({
-            let waiter = waiter.clone();
-            move || {
-                waiter.wait_for_more();
-                let first = waiter.take();
-                waiter.wait_for_more();
-                (first, waiter.take())
-            }
-        });
-        assert_eq!(waiter.fill(&data(0, &[7])), Ok(()));
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        waiter.abandon();
-        let (first, second) = thread.join().expect("no panic");
-        assert_eq!((first.0, second), (vec![7], (vec![], true)));
     }
 
     #[test]

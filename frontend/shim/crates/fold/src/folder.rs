@@ -1,5 +1,5 @@
-//! The engine: runs within runs, and what becomes of a record. How runs begin and end is `opening`'s, what they send `sending`'s, what the host does ahead
-//! `ahead`'s, and loops that are known before they have begun `foresight`'s. Whether it is worth it is the policy's.
+//! The engine: runs within runs, and what becomes of a record. How runs begin and end is `opening`'s, what they send `sending`'s,
+//! and loops that are known before they have begun `foresight`'s. Whether it is worth it is the policy's.
 //!
 //! Open runs form a stack: each but the lowest is an iteration's part of the one below, which expects its REPEAT. A record goes to the top
 //! run. What that one does not take closes it: its REPEAT, and then the records of its unfinished iteration, go to the run below like
@@ -9,7 +9,6 @@
 //! At the bottom a record either begins a loop that is known (by the token of its first record), or goes to the tape and into the
 //! thread's history, which may find that it repeats.
 
-use crate::ahead::{Ahead, Found};
 use crate::body::Nested;
 use crate::history::{History, MAX_RECORD};
 use crate::layout::{self, operation, u32_at, u64_at};
@@ -20,7 +19,6 @@ use crate::{mix, Counts, Origin, Reason};
 use std::sync::Arc;
 use tape::{record_length, Writer, HEADER_BYTES};
 
-mod ahead;
 mod foresight;
 mod opening;
 mod sending;
@@ -64,7 +62,6 @@ pub struct Folder {
     pending: u64,
     counts: Counts,
     scratch: Vec<u8>,
-    ahead: Ahead,
     policy: Policy,
 }
 
@@ -105,7 +102,6 @@ impl Folder {
             pending: 0,
             counts: Counts::default(),
             scratch: Vec::new(),
-            ahead: Ahead::default(),
             policy: Policy::default(),
         }
     }
@@ -143,18 +139,9 @@ impl Folder {
         self.counts.taken
     }
 
-    /// The records behind `mark` were appended to the tape. Those that a run holds are taken off it, and so are those that the host
-    /// has done ahead.
+    /// The records behind `mark` were appended to the tape. Those that a run holds are taken off it.
     #[inline(always)]
-    pub fn appended(&mut self, tape: &mut Writer, mut mark: usize, origin: Origin) {
-        if self.ahead.awake && self.ahead.appended(tape, &mut mark, origin, false, token_of) != Found::New {
-            return;
-        }
-        self.record(tape, mark, origin);
-    }
-
-    #[inline(always)]
-    fn record(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
+    pub fn appended(&mut self, tape: &mut Writer, mark: usize, origin: Origin) {
         if let Some(run) = self.stack.last_mut() {
             let record = tape.as_slice().get(mark..).unwrap_or_default();
             if origin.thread == self.thread && run.take_predicted(record) {

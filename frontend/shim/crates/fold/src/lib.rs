@@ -6,8 +6,7 @@
 //! recorded (tests/property.rs expands it again).
 //!
 //! From outside in: `folder` (runs within runs; `opening`: how they begin and end, `sending`: what they send), `policy` (whether it is worth it), `run` (one loop's iterations, the fast path), `column` (one hole's values),
-//! `body` (records and holes), `templates` (what the session has given), `history` (the search), `layout` (where holes may lie). Beside
-//! them `ahead`: loops that wait in their iterations.
+//! `body` (records and holes), `templates` (what the session has given), `history` (the search), `layout` (where holes may lie).
 //!
 //! Work per record is bounded: a comparison on the fast path; a look into two tables where nothing repeats; columns change their form in
 //! a run's first 32 iterations only. Memory is bounded by the limits of tape.md and the constants of `history` and `templates`.
@@ -16,7 +15,6 @@
 //! Sources: `protos/tape.md`, "Loops". Folding with columns in place of patterns is ScalaTrace's regular section descriptors, with
 //! call sites for signatures.
 
-mod ahead;
 mod body;
 mod column;
 mod folder;
@@ -27,19 +25,7 @@ mod run;
 mod stretches;
 mod templates;
 
-pub use ahead::AheadCounts;
 pub use folder::{Folder, Foreseen};
-
-/// What becomes of a READ that the program waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Read {
-    /// It is recorded.
-    Recorded,
-    /// The host has done it ahead: what it has yielded.
-    Done(Vec<u8>),
-    /// The host is about to do it. It was taken off the tape, and is to be appended anew when more has arrived.
-    Coming,
-}
 
 /// Where a record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -54,8 +54,6 @@ pub mod code {
     pub const LAUNCH: u16 = 0x0050;
     pub const TEMPLATE: u16 = 0x0060;
     pub const REPEAT: u16 = 0x0061;
-    pub const RUN_AHEAD: u16 = 0x0062;
-    pub const KEEP_AHEAD: u16 = 0x0063;
     pub const CONDITIONAL: u16 = 0x0064;
     pub const PAYLOAD_KEEP: u16 = 0x0068;
     pub const PAYLOAD_DROP: u16 = 0x0069;
@@ -118,8 +116,6 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::LAUNCH => "LAUNCH",
         code::TEMPLATE => "TEMPLATE",
         code::REPEAT => "REPEAT",
-        code::RUN_AHEAD => "RUN_AHEAD",
-        code::KEEP_AHEAD => "KEEP_AHEAD",
         code::CONDITIONAL => "CONDITIONAL",
         code::PAYLOAD_KEEP => "PAYLOAD_KEEP",
         code::PAYLOAD_DROP => "PAYLOAD_DROP",
@@ -175,8 +171,6 @@ pub mod fixed_bytes {
     pub const LAUNCH: usize = 48;
     pub const TEMPLATE: usize = 24;
     pub const REPEAT: usize = 24;
-    pub const RUN_AHEAD: usize = 40;
-    pub const KEEP_AHEAD: usize = 16;
     pub const CONDITIONAL: usize = 32;
     pub const PAYLOAD_KEEP: usize = 24;
     pub const PAYLOAD_DROP: usize = 16;
@@ -772,43 +766,6 @@ pub fn repeat_with(w: &mut Writer, template: u32, count: u64, continued: bool, c
     if let Some(tail) = w.record(code::REPEAT, u16::from(continued), &fields, column_bytes) {
         fill(tail);
     }
-}
-
-/// Does up to count iterations that the guest has not come to yet, as long as nanoseconds last; what their reads yield is the DATA. See tape.md.
-#[inline]
-pub fn run_ahead(w: &mut Writer, template: u32, count: u64, nanoseconds: u64, slot: u32, columns: &[u8]) {
-    let mut fields = [0u8; 32];
-    fields[0..4].copy_from_slice(&template.to_le_bytes());
-    fields[4..8].copy_from_slice(&(columns.len() as u32).to_le_bytes());
-    fields[8..16].copy_from_slice(&count.to_le_bytes());
-    fields[16..24].copy_from_slice(&nanoseconds.to_le_bytes());
-    fields[24..28].copy_from_slice(&slot.to_le_bytes());
-    w.begin(code::RUN_AHEAD, 0);
-    w.bytes(&fields);
-    w.bytes(columns);
-    w.end();
-}
-
-/// Does up to count iterations that the guest has not come to yet, as long as nanoseconds last; what their reads yield is the DATA. See tape.md. The tail is zero until `fill` has filled it.
-#[inline]
-pub fn run_ahead_with(w: &mut Writer, template: u32, count: u64, nanoseconds: u64, slot: u32, column_bytes: usize, fill: impl FnOnce(&mut [u8])) {
-    let mut fields = [0u8; 32];
-    fields[0..4].copy_from_slice(&template.to_le_bytes());
-    fields[4..8].copy_from_slice(&(column_bytes as u32).to_le_bytes());
-    fields[8..16].copy_from_slice(&count.to_le_bytes());
-    fields[16..24].copy_from_slice(&nanoseconds.to_le_bytes());
-    fields[24..28].copy_from_slice(&slot.to_le_bytes());
-    if let Some(tail) = w.record(code::RUN_AHEAD, 0, &fields, column_bytes) {
-        fill(tail);
-    }
-}
-
-/// Of the iterations that RUN_AHEAD has done, everything up to and with so many reads is kept, the rest is undone.
-#[inline]
-pub fn keep_ahead(w: &mut Writer, reads: u32) {
-    let mut fields = [0u8; 8];
-    fields[0..4].copy_from_slice(&reads.to_le_bytes());
-    w.record(code::KEEP_AHEAD, 0, &fields, 0);
 }
 
 /// Repeats one of the templates, or none, once or as long as the u32 at the address `condition` says (tape.md, "Conditions"). Only on a device with has_conditions.

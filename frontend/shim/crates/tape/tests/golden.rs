@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use tape::operations as o;
 use tape::{ResultRecord, Results, Writer};
 
+/// Operations that only earlier guests write.
+const RETIRED: [&str; 2] = ["RUN_AHEAD", "KEEP_AHEAD"];
+
 fn load(name: &str, list: &str) -> Vec<Value> {
     let path = format!("{}/../../../../protos/golden/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -151,11 +154,6 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
             let continued = flag(vector, "continued");
             o::repeat(w, f.u32("template"), f.u64("count"), continued, &f.bytes("columns"));
         }
-        "RUN_AHEAD" => {
-            let (template, count, nanoseconds) = (f.u32("template"), f.u64("count"), f.u64("nanoseconds"));
-            o::run_ahead(w, template, count, nanoseconds, f.u32("slot"), &f.bytes("columns"));
-        }
-        "KEEP_AHEAD" => o::keep_ahead(w, f.u32("reads")),
         "PAYLOAD_KEEP" => {
             let (lz4, zstd) = (flag(vector, "lz4"), flag(vector, "zstd"));
             o::payload_keep(w, f.u32("payload"), f.u32("raw_bytes"), lz4, zstd, &f.bytes("data"));
@@ -177,6 +175,9 @@ fn encoders_write_exactly_the_golden_records() {
     let mut covered = BTreeSet::new();
     for vector in load("operations.json", "records") {
         let operation = vector["operation"].as_str().expect("operation").to_owned();
+        if RETIRED.contains(&operation.as_str()) {
+            continue;
+        }
         let start = writer.len();
         encode(&mut writer, &operation, &vector);
         let record = hex(&vector["record"]);

@@ -24,7 +24,7 @@ impl Folder {
     /// where the loop is worth it and is not known yet; whether it did.
     pub fn foresee(&mut self, tape: &mut Writer, thread: u64, iterations: u64, records: &[Foreseen]) -> bool {
         let busy = thread != self.thread || self.recorders.is_empty() || !self.stack.is_empty();
-        if busy || self.ahead.is_active() || self.policy.stretches.are_short() {
+        if busy || self.policy.stretches.are_short() {
             return false;
         }
         let Some((body, steps)) = iteration_of(records) else { return false };

@@ -130,9 +130,6 @@ impl Folder {
 
     /// A flush: everything that is held goes to the tape. A run that stands between two iterations goes on afterwards.
     pub fn flush(&mut self, tape: &mut Writer, reason: Reason) {
-        if self.ahead.is_active() {
-            self.ahead.settle(tape);
-        }
         let held = self.holds();
         if held {
             self.flush_held(tape, reason);

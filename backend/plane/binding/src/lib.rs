@@ -1,0 +1,252 @@
+//! The plane as Python sees it: `farlane.backend.plane`.
+//!
+//! Nothing is decided here. The GIL is released wherever the plane waits, listens or stops.
+
+use bytes::Bytes;
+use plane::call::Code;
+use plane::server::Listener;
+use plane::{Gone, Options, Received, Serve};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyOSError, PyTimeoutError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+create_exception!(
+    farlane_plane,
+    CallGone,
+    PyException,
+    "The call was cancelled, or its connection broke."
+);
+create_exception!(
+    farlane_plane,
+    MessageRefused,
+    PyException,
+    "What came is no message that the host takes: (status code, why)."
+);
+
+/// A Tape message: the number of its group, its records, whether the group ends with it.
+#[pyclass(frozen, get_all, module = "farlane.backend.plane")]
+struct Tape {
+    group: u64,
+    records: Py<PyBytes>,
+    last: bool,
+}
+
+impl Tape {
+    fn new(py: Python<'_>, tape: &plane::message::Tape) -> Self {
+        Self {
+            group: tape.group,
+            records: PyBytes::new(py, &tape.records).unbind(),
+            last: tape.last,
+        }
+    }
+}
+
+/// One call of a guest. It belongs to the thread that serves it; `cancel` and `cancelled` are anybody's.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+struct Call {
+    inner: Arc<plane::Call>,
+}
+
+fn gone(call: &plane::Call) -> PyErr {
+    CallGone::new_err(format!("{} is gone", call.peer))
+}
+
+fn seconds(value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|error| PyValueError::new_err(format!("{value} seconds: {error}")))
+}
+
+#[pymethods]
+impl Call {
+    #[getter]
+    fn number(&self) -> u64 {
+        self.inner.number
+    }
+
+    #[getter]
+    fn method(&self) -> &str {
+        &self.inner.method
+    }
+
+    #[getter]
+    fn peer(&self) -> &str {
+        &self.inner.peer
+    }
+
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.inner.is_cancelled()
+    }
+
+    fn cancel(&self) {
+        self.inner.cancel();
+    }
+
+    /// The next message: a Tape, the bytes of another one, or None when the guest will send no more.
+    ///
+    /// Raises CallGone, MessageRefused, TimeoutError.
+    #[pyo3(signature = (timeout = None))]
+    fn receive(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        let timeout = timeout.map(seconds).transpose()?;
+        match py.detach(|| self.inner.receive(timeout)) {
+            Ok(Received::Tape(tape)) => Ok(Some(Py::new(py, Tape::new(py, &tape))?.into_any())),
+            Ok(Received::Other(message)) => {
+                Ok(Some(PyBytes::new(py, &message).into_any().unbind()))
+            }
+            Ok(Received::End) => Ok(None),
+            Ok(Received::Late) => Err(PyTimeoutError::new_err("no message came in time")),
+            Ok(Received::Refused(status)) => Err(MessageRefused::new_err((
+                status.code() as i32,
+                status.message().to_owned(),
+            ))),
+            Err(Gone) => Err(gone(&self.inner)),
+        }
+    }
+
+    /// Sends a message once the one before is on its way. `flush`: now; else with what the thread does next, which must be `receive`, `send`
+    /// or `finish`.
+    ///
+    /// Raises CallGone.
+    #[pyo3(signature = (message, *, flush = true))]
+    fn send(&self, py: Python<'_>, message: &Bound<'_, PyBytes>, flush: bool) -> PyResult<()> {
+        let message = Bytes::copy_from_slice(message.as_bytes());
+        py.detach(|| self.inner.send(message, flush))
+            .map_err(|Gone| gone(&self.inner))
+    }
+
+    /// Ends the call with a gRPC status, whatever has become of it. The last thing done with it.
+    #[pyo3(signature = (status, details = ""))]
+    fn finish(&self, py: Python<'_>, status: i32, details: &str) {
+        py.detach(|| self.inner.finish(Code::from_i32(status), details));
+    }
+}
+
+/// Serves calls by Python functions.
+struct Functions {
+    serve: Py<PyAny>,
+    cancelled: Py<PyAny>,
+    warn: Py<PyAny>,
+}
+
+impl Functions {
+    fn call(&self, function: &Py<PyAny>, call: &Arc<plane::Call>) {
+        Python::attach(|py| {
+            let call = Call {
+                inner: call.clone(),
+            };
+            if let Err(error) = function.call1(py, (call,)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+impl Serve for Functions {
+    fn serve(&self, call: &Arc<plane::Call>) {
+        self.call(&self.serve, call);
+    }
+
+    fn cancelled(&self, call: &Arc<plane::Call>) {
+        self.call(&self.cancelled, call);
+    }
+
+    fn warn(&self, text: &str) {
+        Python::attach(|py| {
+            if let Err(error) = self.warn.call1(py, (text,)) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+/// A server that listens.
+///
+/// Args:
+///     listeners: (file descriptor of a listening socket, whether it is a Unix socket); the server owns them from now on.
+///     serve: is given each call, on a thread of the call's own, and finishes it.
+///     cancelled: is given a call that was cancelled while its thread is busy elsewhere.
+///     warn: is given a text for the log.
+///
+/// Raises OSError.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+struct Server {
+    inner: plane::Server,
+}
+
+#[pymethods]
+impl Server {
+    #[new]
+    #[pyo3(signature = (listeners, serve, cancelled, warn, *, calls, connections, message_bytes, keepalive, keepalive_timeout))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        listeners: Vec<(RawFd, bool)>,
+        serve: Py<PyAny>,
+        cancelled: Py<PyAny>,
+        warn: Py<PyAny>,
+        calls: usize,
+        connections: usize,
+        message_bytes: usize,
+        keepalive: f64,
+        keepalive_timeout: f64,
+    ) -> PyResult<Self> {
+        let options = Options {
+            calls,
+            connections,
+            message_bytes,
+            keepalive: seconds(keepalive)?,
+            keepalive_timeout: seconds(keepalive_timeout)?,
+            ..Options::default()
+        };
+        let listeners: std::io::Result<Vec<_>> = listeners
+            .into_iter()
+            // SAFETY: the caller gives the descriptors away.
+            .map(|(descriptor, unix)| unsafe { Listener::adopt(descriptor, unix) })
+            .collect();
+        let inner = plane::Server::start(
+            options,
+            Box::new(Functions {
+                serve,
+                cancelled,
+                warn,
+            }),
+            listeners?,
+        )
+        .map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self { inner })
+    }
+
+    /// Calls that are open.
+    #[getter]
+    fn calls(&self) -> usize {
+        self.inner.calls()
+    }
+
+    /// Takes no new connections, gives the open calls `grace` seconds, then cancels them and waits until they are gone.
+    fn stop(&self, py: Python<'_>, grace: f64) -> PyResult<()> {
+        let grace = seconds(grace)?;
+        py.detach(|| self.inner.stop(grace));
+        Ok(())
+    }
+}
+
+/// A Tape, if the message is one in the form in which every protobuf library writes it.
+#[pyfunction]
+fn read_tape(py: Python<'_>, message: &Bound<'_, PyBytes>) -> Option<Tape> {
+    plane::message::tape(&Bytes::copy_from_slice(message.as_bytes()))
+        .map(|tape| Tape::new(py, &tape))
+}
+
+#[pymodule]
+fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Server>()?;
+    module.add_class::<Call>()?;
+    module.add_class::<Tape>()?;
+    module.add_function(wrap_pyfunction!(read_tape, module)?)?;
+    module.add("CallGone", module.py().get_type::<CallGone>())?;
+    module.add("MessageRefused", module.py().get_type::<MessageRefused>())?;
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! One gRPC call, as the thread that serves it sees it: messages in, messages out, its end.
+//!
+//! A call belongs to one thread, which drives the connection's runtime whenever it waits (`connection`). Any thread may cancel it, and ask
+//! whether it was. The guest's end is a cancellation, too: its request broke off, or nobody takes the answer any more.
+
+use crate::message::{self, Tape};
+use bytes::{Buf, BufMut, Bytes};
+use parking_lot::Mutex;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, Notify};
+use tokio_stream::Stream;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+pub use tonic::Code;
+use tonic::{Status, Streaming};
+
+/// How long a call's last words may take to leave.
+const FAREWELL: Duration = Duration::from_secs(20);
+const FAREWELL_OF_CANCELLED: Duration = Duration::from_secs(1);
+
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// The call was cancelled, or its connection broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+/// What `receive` found.
+#[derive(Debug)]
+pub enum Received {
+    Tape(Tape),
+    /// Another message, as it came.
+    Other(Bytes),
+    /// The guest sends no more.
+    End,
+    /// Nothing came in time.
+    Late,
+    /// What came is no message that the host takes: too large, mostly. The connection is still there, and wants to know why.
+    Refused(Status),
+}
+
+/// What the connection's tasks and the call's thread share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// The guest has gone, or the host stops.
+    cancelled: AtomicBool,
+    /// Nobody takes what is sent: the response has ended, well or not.
+    closed: AtomicBool,
+    changed: Notify,
+}
+
+impl Shared {
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+}
+
+/// One call of a guest.
+pub struct Call {
+    /// No other call of the process has it.
+    pub number: u64,
+    pub method: String,
+    pub peer: String,
+    shared: Arc<Shared>,
+    runtime: Arc<Runtime>,
+    incoming: Mutex<Streaming<Bytes>>,
+    outgoing: Mutex<Option<mpsc::Sender<Result<Bytes, Status>>>>,
+    /// Its thread is busy: nobody drives the connection.
+    away: AtomicBool,
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call")
+            .field("method", &self.method)
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Call {
+    /// A call, and the stream of its answers.
+    pub(crate) fn new(
+        method: String,
+        peer: String,
+        runtime: Arc<Runtime>,
+        incoming: Streaming<Bytes>,
+    ) -> (Arc<Self>, Outgoing) {
+        let shared = Arc::new(Shared::default());
+        let (sender, messages) = mpsc::channel(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let call = Self {
+            number,
+            method,
+            peer,
+            shared: shared.clone(),
+            runtime,
+            incoming: Mutex::new(incoming),
+            outgoing: Mutex::new(Some(sender)),
+            away: AtomicBool::new(true),
+        };
+        (Arc::new(call), Outgoing { messages, shared })
+    }
+
+    /// Whether the guest has gone, or the host stops.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.cancelled.load(Ordering::Acquire)
+    }
+
+    /// From any thread: nothing is waited for any more.
+    pub fn cancel(&self) {
+        self.shared.cancel();
+    }
+
+    /// The next message, waited for at most for so long.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn receive(&self, timeout: Option<Duration>) -> Result<Received, Gone> {
+        let mut incoming = self.incoming.lock();
+        self.drive(async {
+            let next = async {
+                match timeout {
+                    Some(timeout) => tokio::time::timeout(timeout, incoming.message()).await.ok(),
+                    None => Some(incoming.message().await),
+                }
+            };
+            let next = tokio::select! {
+                biased;
+                () = self.cancelled() => return Err(Gone),
+                next = next => next,
+            };
+            match next {
+                None => Ok(Received::Late),
+                Some(Ok(None)) => Ok(Received::End),
+                Some(Ok(Some(message))) => {
+                    Ok(message::tape(&message).map_or(Received::Other(message), Received::Tape))
+                }
+                Some(Err(status)) if status.code() == Code::OutOfRange => Ok(Received::Refused(
+                    Status::resource_exhausted(status.message()),
+                )),
+                Some(Err(status))
+                    if status.code() == Code::Internal
+                        && std::error::Error::source(&status).is_none() =>
+                {
+                    Ok(Received::Refused(status)) // gRPC's framing is broken
+                }
+                Some(Err(_)) => {
+                    self.shared.cancel();
+                    Err(Gone)
+                }
+            }
+        })
+    }
+
+    /// Sends a message once the one before is on its way, so that a slow guest holds up its own session. `flush`: now; else with what
+    /// the thread does next.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn send(&self, message: Bytes, flush: bool) -> Result<(), Gone> {
+        if self.is_cancelled() {
+            return Err(Gone);
+        }
+        let sender = self.outgoing.lock().clone().ok_or(Gone)?;
+        let rest = match sender.try_send(Ok(message)) {
+            Ok(()) if !flush => return Ok(()),
+            Ok(()) => None,
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
+            Err(mpsc::error::TrySendError::Full(item)) => Some(item),
+        };
+        self.drive(async {
+            if let Some(item) = rest {
+                tokio::select! {
+                    biased;
+                    () = self.cancelled() => return Err(Gone),
+                    sent = sender.send(item) => sent.map_err(|_| Gone)?,
+                }
+            }
+            if flush {
+                settle().await;
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends the call, whatever has become of it. The last thing done with it.
+    pub fn finish(&self, code: Code, details: &str) {
+        let (last, patience) = match (self.is_cancelled(), code) {
+            (true, _) => (
+                Some(Status::unavailable("the host stops")),
+                FAREWELL_OF_CANCELLED,
+            ),
+            (false, Code::Ok) => (None, FAREWELL),
+            (false, code) => (Some(Status::new(code, details)), FAREWELL),
+        };
+        let sender = self.outgoing.lock().take();
+        self.drive(async {
+            let taken = async {
+                if let (Some(sender), Some(status)) = (sender, last) {
+                    let _ = sender.send(Err(status)).await;
+                }
+                while !self.shared.closed.load(Ordering::Acquire) {
+                    self.shared.changed.notified().await;
+                }
+            };
+            let _ = tokio::time::timeout(patience, taken).await;
+            settle().await;
+        });
+    }
+
+    /// From any thread: drives the connection a little if the call's own thread is busy elsewhere. Whether the call is cancelled.
+    pub(crate) fn look(&self) -> bool {
+        if self.away.load(Ordering::Acquire) {
+            self.runtime.block_on(settle());
+        }
+        self.is_cancelled()
+    }
+
+    async fn cancelled(&self) {
+        while !self.is_cancelled() {
+            self.shared.changed.notified().await;
+        }
+    }
+
+    fn drive<T>(&self, future: impl Future<Output = T>) -> T {
+        self.away.store(false, Ordering::Release);
+        let result = self.runtime.block_on(future);
+        self.away.store(true, Ordering::Release);
+        result
+    }
+}
+
+/// Lets the connection's tasks do what they can do now: a message goes from the call to HTTP/2 and from there to the socket.
+async fn settle() {
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What the guest is sent. Its end is the response's.
+pub(crate) struct Outgoing {
+    messages: mpsc::Receiver<Result<Bytes, Status>>,
+    shared: Arc<Shared>,
+}
+
+impl Stream for Outgoing {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.messages.poll_recv(context)
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        if !self.messages.is_closed() {
+            self.shared.cancel(); // the call's thread has not ended it
+        }
+        self.shared.changed.notify_one();
+    }
+}
+
+/// Messages are bytes.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Raw;
+
+impl Codec for Raw {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        let size = buffer.remaining();
+        Ok(Some(buffer.copy_to_bytes(size)))
+    }
+}

@@ -1,0 +1,215 @@
+//! One guest's connection: HTTP/2 on a socket, and the runtime that the threads of its calls drive in turn.
+//!
+//! The connection's first call is served by the connection's own thread, further ones that come meanwhile by threads of their own. Whoever
+//! waits drives the sockets for all of them.
+
+use crate::call::{Call, Outgoing, Raw};
+use crate::server::Inner;
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::{ready, Future, Ready};
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+use tonic::body::Body;
+use tonic::server::{Grpc, StreamingService};
+use tonic::{Request, Response, Status, Streaming};
+
+/// A stream's window holds a whole message, so that the next one arrives while this one is replayed.
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+const FRAME_BYTES: u32 = 1 << 20;
+/// Calls on one connection at once.
+const STREAMS: u32 = 100;
+
+/// An accepted socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Socket {
+    pub(crate) fn peer(&self) -> String {
+        match self {
+            Self::Tcp(stream) => stream
+                .peer_addr()
+                .map_or_else(|_| "tcp:".to_owned(), |address| format!("tcp:{address}")),
+            Self::Unix(_) => "unix:".to_owned(),
+        }
+    }
+
+    fn adopt(self) -> io::Result<TokioIo<Box<dyn Stream>>> {
+        let stream: Box<dyn Stream> = match self {
+            Self::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                Box::new(tokio::net::TcpStream::from_std(stream)?)
+            }
+            Self::Unix(stream) => {
+                stream.set_nonblocking(true)?;
+                Box::new(tokio::net::UnixStream::from_std(stream)?)
+            }
+        };
+        Ok(TokioIo::new(stream))
+    }
+}
+
+/// Serves a connection until it ends, or the server stops and no call is left.
+pub(crate) fn serve(inner: &Arc<Inner>, socket: Socket) -> io::Result<()> {
+    run(inner, socket, None)
+}
+
+/// Says `why` to whatever is called, for at most a second.
+pub(crate) fn turn_away(inner: &Arc<Inner>, socket: Socket, why: &'static str) -> io::Result<()> {
+    run(inner, socket, Some(why))
+}
+
+fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io::Result<()> {
+    let peer = socket.peer();
+    let runtime = Arc::new(Builder::new_current_thread().enable_all().build()?);
+    let (calls, mut waiting) = unbounded_channel();
+    let idle = Arc::new(AtomicBool::new(true));
+    let service = Service {
+        inner: inner.clone(),
+        runtime: Arc::downgrade(&runtime),
+        peer,
+        calls,
+        idle: idle.clone(),
+        refusing,
+    };
+    let socket = {
+        let _inside = runtime.enter();
+        socket.adopt()?
+    };
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(inner.options.keepalive)
+        .keep_alive_timeout(inner.options.keepalive_timeout)
+        .serve_connection(socket, service);
+    let mut ended = runtime.spawn(connection);
+    let limit = if refusing.is_some() {
+        inner.options.refusal
+    } else {
+        inner.options.silence
+    };
+    loop {
+        let call = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                call = waiting.recv() => call,
+                _ = &mut ended => None,
+                () = inner.stopped() => None,
+                () = tokio::time::sleep(limit) => None, // nobody calls
+            }
+        });
+        let Some(call) = call else { return Ok(()) };
+        inner.serve_call(&call);
+        drop(call);
+        idle.store(true, Ordering::Release);
+    }
+}
+
+/// What HTTP/2's requests come to.
+struct Service {
+    inner: Arc<Inner>,
+    runtime: Weak<Runtime>,
+    peer: String,
+    /// To the connection's thread.
+    calls: UnboundedSender<Arc<Call>>,
+    /// The connection's thread waits for a call.
+    idle: Arc<AtomicBool>,
+    refusing: Option<&'static str>,
+}
+
+impl hyper::service::Service<http::Request<Incoming>> for Service {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        let method = request.uri().path().to_owned();
+        let begin = Begin {
+            inner: self.inner.clone(),
+            runtime: self.runtime.clone(),
+            peer: self.peer.clone(),
+            calls: self.calls.clone(),
+            idle: self.idle.clone(),
+            refusing: self.refusing,
+            method,
+        };
+        let bytes = self.inner.options.message_bytes;
+        Box::pin(async move {
+            Ok(Grpc::new(Raw)
+                .max_decoding_message_size(bytes)
+                .streaming(begin, request)
+                .await)
+        })
+    }
+}
+
+/// The beginning of one call.
+struct Begin {
+    inner: Arc<Inner>,
+    runtime: Weak<Runtime>,
+    peer: String,
+    calls: UnboundedSender<Arc<Call>>,
+    idle: Arc<AtomicBool>,
+    refusing: Option<&'static str>,
+    method: String,
+}
+
+impl StreamingService<Bytes> for Begin {
+    type Response = Bytes;
+    type ResponseStream = Outgoing;
+    type Future = Ready<Result<Response<Outgoing>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
+        ready(self.begin(request.into_inner()).map(Response::new))
+    }
+}
+
+impl Begin {
+    fn begin(&mut self, incoming: Streaming<Bytes>) -> Result<Outgoing, Status> {
+        if let Some(why) = self.refusing {
+            return Err(Status::resource_exhausted(why));
+        }
+        let runtime = self
+            .runtime
+            .upgrade()
+            .ok_or_else(|| Status::unavailable("the host stops"))?;
+        let (call, outgoing) = Call::new(
+            std::mem::take(&mut self.method),
+            self.peer.clone(),
+            runtime,
+            incoming,
+        );
+        self.inner.admit(&call)?;
+        if self.idle.swap(false, Ordering::AcqRel) {
+            let sent = self.calls.send(call.clone());
+            if sent.is_err() {
+                self.inner.ended(&call);
+                return Err(Status::unavailable("the host stops"));
+            }
+        } else {
+            self.inner.spawn_call(call)?;
+        }
+        Ok(outgoing)
+    }
+}

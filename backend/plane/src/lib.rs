@@ -1,0 +1,24 @@
+//! The host's data plane: what lies between a guest's bytes and the session that takes them.
+//!
+//! It owns the sockets and the threads: it accepts connections, speaks gRPC over HTTP/2 on them, bounds how many there are, and gives each call
+//! to the thread that serves it. What a call means is the caller's (`Serve`): admission, sessions and devices are Python's, which this
+//! crate does not know (`binding` does).
+//!
+//! The thread that serves a call drives its connection: it reads the socket when it waits for a message and writes when it sends one. A round
+//! trip costs no hand-over from one thread to another. While such a thread is busy elsewhere, the listening thread looks after its connection ten
+//! times a second, so that a guest that has gone is noticed and pings are answered.
+//!
+//! - [`server`]: listening, limits, stopping
+//! - `connection`: one socket, and the runtime that its threads drive in turn
+//! - [`call`]: one call: messages in, messages out, its end
+//! - [`message`]: a guest's message as far as the plane reads it
+//!
+//! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
+
+pub mod call;
+mod connection;
+pub mod message;
+pub mod server;
+
+pub use call::{Call, Gone, Received};
+pub use server::{Options, Serve, Server};

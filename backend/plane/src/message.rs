@@ -1,0 +1,178 @@
+//! A guest's message as far as the plane reads it: a Tape, whose records are most of what arrives. All else goes on as it is.
+//!
+//! Source: protos/farlane/v1/session.proto; protobuf encoding (tag, varint, length-delimited).
+
+use bytes::Bytes;
+
+const TAPE: u8 = 0x12; // GuestMessage.tape
+const GROUP: u8 = 0x08;
+const RECORDS: u8 = 0x12;
+const LAST: u8 = 0x18;
+
+/// A Tape message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tape {
+    pub group: u64,
+    pub records: Bytes,
+    pub last: bool,
+}
+
+/// A Tape whose fields stand in order and at most once each, as every protobuf library writes them; `None` for all else.
+#[must_use]
+pub fn tape(message: &Bytes) -> Option<Tape> {
+    let mut rest = Reader { message, at: 0 };
+    if rest.byte()? != TAPE || rest.varint()? != rest.left() as u64 {
+        return None;
+    }
+    let group = if rest.takes(GROUP) { rest.varint()? } else { 0 };
+    let records = if rest.takes(RECORDS) {
+        rest.block()?
+    } else {
+        Bytes::new()
+    };
+    let last = rest.takes(LAST) && rest.varint()? != 0;
+    (rest.left() == 0).then_some(Tape {
+        group,
+        records,
+        last,
+    })
+}
+
+struct Reader<'a> {
+    message: &'a Bytes,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn left(&self) -> usize {
+        self.message.len() - self.at
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.message.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// Whether the next byte is this tag; takes it then.
+    fn takes(&mut self, tag: u8) -> bool {
+        let found = self.message.get(self.at) == Some(&tag);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// At most ten bytes, of which the last one has one bit.
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            if shift == 63 && byte > 1 {
+                return None;
+            }
+            value |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn block(&mut self) -> Option<Bytes> {
+        let size = usize::try_from(self.varint()?).ok()?;
+        if size > self.left() {
+            return None;
+        }
+        let block = self.message.slice(self.at..self.at + size);
+        self.at += size;
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(message: &[u8]) -> Option<Tape> {
+        tape(&Bytes::copy_from_slice(message))
+    }
+
+    #[test]
+    fn a_tape_is_read() {
+        let expected = Tape {
+            group: 300,
+            records: Bytes::from_static(b"abc"),
+            last: true,
+        };
+        assert_eq!(
+            read(b"\x12\x0a\x08\xac\x02\x12\x03abc\x18\x01"),
+            Some(expected)
+        );
+        assert_eq!(
+            read(b"\x12\x00"),
+            Some(Tape {
+                group: 0,
+                records: Bytes::new(),
+                last: false
+            })
+        );
+        assert_eq!(
+            read(b"\x12\x02\x18\x00"),
+            Some(Tape {
+                group: 0,
+                records: Bytes::new(),
+                last: false
+            })
+        );
+    }
+
+    #[test]
+    fn all_else_is_left_to_protobuf() {
+        let others: [&[u8]; 9] = [
+            b"",
+            b"\x0a\x00",                                                 // a Hello
+            b"\x12",                                                     // cut off
+            b"\x12\x05\x08\x01",                                         // shorter than it says
+            b"\x12\x02\x08\x01\x00",                                     // longer
+            b"\x12\x04\x18\x01\x08\x01",                                 // another order
+            b"\x12\x04\x12\xff\xff\x03", // more records than there are
+            b"\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", // no u64
+            b"\x12\x0c\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", // over-long
+        ];
+        for message in others {
+            assert_eq!(read(message), None, "{message:x?}");
+        }
+    }
+
+    /// Whatever comes, it is read or left alone; what is read is inside of what came.
+    #[test]
+    fn arbitrary_bytes_do_no_harm() {
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..100_000 {
+            let mut bytes = [0_u8; 24];
+            for byte in &mut bytes {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                *byte = [
+                    TAPE,
+                    GROUP,
+                    RECORDS,
+                    LAST,
+                    0x80,
+                    0xFF,
+                    1,
+                    (state >> 40) as u8,
+                ][(state >> 61) as usize];
+            }
+            let length = (state >> 33) as usize % 25;
+            bytes[1] = if state & 1 == 0 {
+                length.saturating_sub(2) as u8
+            } else {
+                bytes[1]
+            };
+            if let Some(found) = read(&bytes[..length]) {
+                assert!(found.records.len() < length);
+            }
+        }
+    }
+}

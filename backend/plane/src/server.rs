@@ -1,0 +1,507 @@
+//! Listening: sockets, threads, limits, stopping.
+//!
+//! One thread accepts, and looks after the calls whose threads are busy; one thread for each connection. Locking: one lock around the calls.
+//! Nothing is called under it.
+
+use crate::call::Call;
+use crate::connection::{self, Socket};
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+use tokio::sync::watch;
+use tonic::Status;
+
+/// How soon the end of a guest is noticed while its work runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What calls mean.
+pub trait Serve: Send + Sync + 'static {
+    /// Serves a call to its end, and finishes it. On a thread that belongs to the call.
+    fn serve(&self, call: &Arc<Call>);
+
+    /// The call was cancelled while its thread is busy elsewhere: what runs for it may stop. Once, from the listening thread.
+    fn cancelled(&self, call: &Arc<Call>);
+
+    /// For the host's log.
+    fn warn(&self, text: &str);
+}
+
+/// What bounds a server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Calls at once; the next one is turned away.
+    pub calls: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// The largest message.
+    pub message_bytes: usize,
+    /// A guest that vanished without closing its connection is noticed: how long it may be silent, and how long an answer to a ping may take.
+    pub keepalive: Duration,
+    pub keepalive_timeout: Duration,
+    /// A connection on which nobody calls is closed after so long.
+    pub silence: Duration,
+    /// How long a connection beyond the limit is told so.
+    pub refusal: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            calls: 72,
+            connections: 256,
+            message_bytes: 4 << 20,
+            keepalive: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(20),
+            silence: Duration::from_secs(300),
+            refusal: Duration::from_secs(1),
+        }
+    }
+}
+
+/// How threads are made; tests have one that fails.
+pub(crate) type Spawn = fn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()>;
+
+fn spawn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map(drop)
+}
+
+const NO_THREAD: &str =
+    "the host can start no thread for it: its limit of threads or memory is reached";
+const TOO_MANY_CALLS: &str = "the host has too many calls open; try again later";
+const TOO_MANY_CONNECTIONS: &str = "the host has too many connections open; try again later";
+
+/// What the server's threads share.
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    serve: Box<dyn Serve>,
+    spawn: Spawn,
+    /// By number; whether a cancellation was told.
+    calls: Mutex<HashMap<u64, (Arc<Call>, bool)>>,
+    fewer: Condvar,
+    connections: AtomicUsize,
+    stop: watch::Sender<bool>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Counts the call, if there is room for it.
+    pub(crate) fn admit(&self, call: &Arc<Call>) -> Result<(), Status> {
+        let mut calls = self.calls.lock();
+        if calls.len() >= self.options.calls {
+            drop(calls);
+            self.warn(format_args!(
+                "a call of {} is turned away: too many are open",
+                call.peer
+            ));
+            return Err(Status::resource_exhausted(TOO_MANY_CALLS));
+        }
+        calls.insert(call.number, (call.clone(), false));
+        Ok(())
+    }
+
+    fn warn(&self, text: fmt::Arguments<'_>) {
+        self.serve.warn(&text.to_string());
+    }
+
+    pub(crate) fn ended(&self, call: &Arc<Call>) {
+        self.calls.lock().remove(&call.number);
+        self.fewer.notify_all();
+    }
+
+    pub(crate) fn serve_call(&self, call: &Arc<Call>) {
+        let _ended = Finally(|| self.ended(call));
+        self.serve.serve(call);
+    }
+
+    /// Serves a call on a thread of its own.
+    pub(crate) fn spawn_call(self: &Arc<Self>, call: Arc<Call>) -> Result<(), Status> {
+        let (inner, own) = (self.clone(), call.clone());
+        (self.spawn)("farlane-call", Box::new(move || inner.serve_call(&own))).map_err(|error| {
+            self.ended(&call);
+            self.warn(format_args!(
+                "a call of {} is turned away: {error}",
+                call.peer
+            ));
+            Status::resource_exhausted(NO_THREAD)
+        })
+    }
+
+    /// When the server has stopped and nobody is to be waited for.
+    pub(crate) async fn stopped(&self) {
+        let _ = self.stop.subscribe().wait_for(|&stop| stop).await;
+    }
+
+    /// Looks after calls whose threads are busy: their connections are driven, and a cancellation is told once.
+    fn look(&self) {
+        let calls: Vec<_> = self
+            .calls
+            .lock()
+            .values()
+            .map(|(call, _)| call.clone())
+            .collect();
+        for call in calls {
+            if !call.look() {
+                continue;
+            }
+            let first = match self.calls.lock().get_mut(&call.number) {
+                Some((_, told)) => !std::mem::replace(told, true),
+                None => false,
+            };
+            if first {
+                self.serve.cancelled(&call);
+            }
+        }
+    }
+
+    fn connect(self: &Arc<Self>, socket: Socket) {
+        if self.connections.load(Ordering::Acquire) >= self.options.connections {
+            self.warn(format_args!(
+                "a connection of {} is turned away: too many are open",
+                socket.peer()
+            ));
+            let _ = connection::turn_away(self, socket, TOO_MANY_CONNECTIONS);
+            return;
+        }
+        self.connections.fetch_add(1, Ordering::AcqRel);
+        let (inner, cell) = (self.clone(), Arc::new(Mutex::new(Some(socket))));
+        let taken = cell.clone();
+        let run = move || {
+            let Some(socket) = taken.lock().take() else {
+                return;
+            };
+            let _ended = Finally(|| {
+                inner.connections.fetch_sub(1, Ordering::AcqRel);
+                let _calls = inner.calls.lock();
+                inner.fewer.notify_all();
+            });
+            let peer = socket.peer();
+            if let Err(error) = connection::serve(&inner, socket) {
+                inner.warn(format_args!(
+                    "the connection of {peer} cannot be served: {error}"
+                ));
+            }
+        };
+        if let Err(error) = (self.spawn)("farlane-call", Box::new(run)) {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+            self.warn(format_args!("a connection is turned away: {error}"));
+            if let Some(socket) = cell.lock().take() {
+                let _ = connection::turn_away(self, socket, NO_THREAD);
+            }
+        }
+    }
+}
+
+/// Done at the end of its scope, however that comes.
+struct Finally<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Finally<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Takes a listening socket over.
+    ///
+    /// # Safety
+    /// The descriptor is open, listens, and is nobody else's from now on.
+    ///
+    /// # Errors
+    /// It cannot be made one that does not block.
+    pub unsafe fn adopt(descriptor: RawFd, unix: bool) -> io::Result<Self> {
+        // SAFETY: the caller's promise.
+        let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        if unix {
+            let listener = UnixListener::from(owned);
+            listener.set_nonblocking(true)?;
+            Ok(Self::Unix(listener))
+        } else {
+            let listener = TcpListener::from(owned);
+            listener.set_nonblocking(true)?;
+            Ok(Self::Tcp(listener))
+        }
+    }
+
+    fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(listener) => listener.accept().map(|(stream, _)| Socket::Tcp(stream)),
+            Self::Unix(listener) => listener.accept().map(|(stream, _)| Socket::Unix(stream)),
+        }
+    }
+
+    fn descriptor(&self) -> RawFd {
+        match self {
+            Self::Tcp(listener) => listener.as_raw_fd(),
+            Self::Unix(listener) => listener.as_raw_fd(),
+        }
+    }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    inner: Arc<Inner>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    accepting: Arc<AtomicBool>,
+    wake: io::PipeWriter,
+}
+
+impl Server {
+    /// Begins to accept.
+    ///
+    /// # Errors
+    /// The system gives no thread or no pipe.
+    pub fn start(
+        options: Options,
+        serve: Box<dyn Serve>,
+        listeners: Vec<Listener>,
+    ) -> io::Result<Self> {
+        Self::start_with(options, serve, listeners, spawn)
+    }
+
+    pub(crate) fn start_with(
+        options: Options,
+        serve: Box<dyn Serve>,
+        listeners: Vec<Listener>,
+        spawn: Spawn,
+    ) -> io::Result<Self> {
+        let inner = Arc::new(Inner {
+            options,
+            serve,
+            spawn,
+            calls: Mutex::default(),
+            fewer: Condvar::new(),
+            connections: AtomicUsize::new(0),
+            stop: watch::Sender::new(false),
+        });
+        let accepting = Arc::new(AtomicBool::new(true));
+        let (woken, wake) = io::pipe()?;
+        let thread = thread::Builder::new()
+            .name("farlane-server".to_owned())
+            .spawn({
+                let (inner, accepting) = (inner.clone(), accepting.clone());
+                move || listen(&inner, &accepting, &listeners, &woken)
+            })?;
+        Ok(Self {
+            inner,
+            thread: Mutex::new(Some(thread)),
+            accepting,
+            wake,
+        })
+    }
+
+    /// Calls that are open.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.inner.calls.lock().len()
+    }
+
+    /// Takes no new connections, gives the open calls `grace`, then cancels them, which interrupts their work, and waits until they are gone.
+    /// Idempotent.
+    pub fn stop(&self, grace: Duration) {
+        let Some(thread) = self.thread.lock().take() else {
+            return;
+        };
+        self.accepting.store(false, Ordering::Release);
+        let _ = io::Write::write_all(&mut &self.wake, &[0]);
+        let _ = thread.join();
+        self.inner.stop.send_replace(true);
+        let deadline = Instant::now() + grace;
+        while self.wait(deadline.min(Instant::now() + LOOK)) && Instant::now() < deadline {
+            self.inner.look(); // nobody else does any more
+        }
+        loop {
+            for (call, _) in self.inner.calls.lock().values() {
+                call.cancel();
+            }
+            if !self.wait(Instant::now() + LOOK) {
+                return;
+            }
+            self.inner.look();
+        }
+    }
+
+    /// Whether there are connections or calls left at that time.
+    fn wait(&self, until: Instant) -> bool {
+        let mut calls = self.inner.calls.lock();
+        loop {
+            if calls.is_empty() && self.inner.connections.load(Ordering::Acquire) == 0 {
+                return false;
+            }
+            if self.inner.fewer.wait_until(&mut calls, until).timed_out() {
+                return true;
+            }
+        }
+    }
+}
+
+/// The listening thread.
+fn listen(
+    inner: &Arc<Inner>,
+    accepting: &AtomicBool,
+    listeners: &[Listener],
+    woken: &io::PipeReader,
+) {
+    let mut polled: Vec<libc::pollfd> = listeners
+        .iter()
+        .map(Listener::descriptor)
+        .chain([woken.as_raw_fd()])
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let mut looked = Instant::now();
+    while accepting.load(Ordering::Acquire) {
+        let left = LOOK.saturating_sub(looked.elapsed()).as_millis();
+        let timeout = libc::c_int::try_from(left).unwrap_or(0) + 1;
+        // SAFETY: the array is ours, and as long as is said.
+        let ready =
+            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+        if ready > 0 {
+            for listener in listeners {
+                match listener.accept() {
+                    Ok(socket) => inner.connect(socket),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => {
+                        inner.warn(format_args!("a connection cannot be accepted: {error}"));
+                        thread::sleep(Duration::from_millis(10)); // no descriptors: others give some back
+                    }
+                }
+            }
+        }
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            inner.look();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Code, Raw, Received};
+    use hyper_util::rt::TokioIo;
+    use std::os::unix::net::UnixListener;
+    use tonic::transport::{Channel, Uri};
+
+    /// Answers what it is sent.
+    struct Echo;
+
+    impl Serve for Echo {
+        fn serve(&self, call: &Arc<Call>) {
+            while let Ok(Received::Other(message)) = call.receive(None) {
+                if call.send(message, false).is_err() {
+                    break;
+                }
+            }
+            call.finish(Code::Ok, "");
+        }
+
+        fn cancelled(&self, _: &Arc<Call>) {}
+
+        fn warn(&self, _: &str) {}
+    }
+
+    fn start(name: &str, spawn: Spawn) -> (Server, String) {
+        let path =
+            std::env::temp_dir().join(format!("farlane-plane-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).expect("bound");
+        listener.set_nonblocking(true).expect("set");
+        let server = Server::start_with(
+            Options::default(),
+            Box::new(Echo),
+            vec![Listener::Unix(listener)],
+            spawn,
+        );
+        (
+            server.expect("started"),
+            path.to_string_lossy().into_owned(),
+        )
+    }
+
+    async fn call(path: String, messages: Vec<&'static [u8]>) -> Result<Vec<bytes::Bytes>, Status> {
+        let connector = tower::service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move {
+                tokio::net::UnixStream::connect(path)
+                    .await
+                    .map(TokioIo::new)
+            }
+        });
+        let channel = Channel::from_static("http://localhost")
+            .connect_with_connector(connector)
+            .await;
+        let mut client = tonic::client::Grpc::new(
+            channel.map_err(|error| Status::unavailable(error.to_string()))?,
+        );
+        client
+            .ready()
+            .await
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+        let request = tonic::Request::new(tokio_stream::iter(
+            messages.into_iter().map(bytes::Bytes::from_static),
+        ));
+        let path = http::uri::PathAndQuery::from_static("/farlane.v1.SessionService/Open");
+        let mut answers = client.streaming(request, path, Raw).await?.into_inner();
+        let mut all = Vec::new();
+        while let Some(answer) = answers.message().await? {
+            all.push(answer);
+        }
+        Ok(all)
+    }
+
+    fn run<T>(future: impl std::future::Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime")
+            .block_on(future)
+    }
+
+    #[test]
+    fn messages_come_and_go_in_order() {
+        let (server, path) = start("echo", spawn);
+        let answers = run(call(path, vec![b"one", b"", b"three"])).expect("answered");
+        assert_eq!(answers, ["one", "", "three"]);
+        server.stop(Duration::from_secs(5));
+        assert_eq!(server.calls(), 0);
+    }
+
+    #[test]
+    fn a_host_that_can_start_no_thread_says_so() {
+        let (server, path) = start("threadless", |_, _| {
+            Err(io::Error::from(io::ErrorKind::WouldBlock))
+        });
+        let refused = run(call(path, vec![b"one"])).expect_err("no thread");
+        assert_eq!(refused.code(), Code::ResourceExhausted);
+        assert!(refused.message().contains("limit of threads"), "{refused}");
+        server.stop(Duration::ZERO);
+    }
+}

@@ -1,0 +1,146 @@
+//! The policy of waiting: when a wait spins before it sleeps, and for how long.
+
+use std::time::Duration;
+
+/// How waits go about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// A short spin where that pays, then sleep.
+    #[default]
+    Adaptive,
+    /// Never spin. For measurements.
+    Sleep,
+    /// Never sleep. For measurements.
+    Spin,
+}
+
+/// How often a half waited, and how: for measurements and reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Waits that ended while they spun.
+    pub spun: u64,
+    /// Spins that ended without success.
+    pub failed: u64,
+    /// Futex sleeps.
+    pub slept: u64,
+    /// Futex wake-ups of the other side.
+    pub rang: u64,
+}
+
+/// About what a sleep and a wake-up cost: whoever spins as long loses at most as much again.
+const LIMIT: Duration = Duration::from_micros(30);
+const MOST_CREDIT: u32 = 32;
+const EARNED: u32 = 8;
+const TRY_AGAIN: u32 = 16;
+
+pub(crate) struct Spin {
+    waiting: Waiting,
+    /// Spins that may fail before spinning stops.
+    credit: u32,
+    /// Waits without a spin since the last one.
+    skipped: u32,
+    /// Whether the thread that waits may use more than one processor; asked at the first wait and now and then.
+    several: Option<bool>,
+}
+
+impl Spin {
+    pub fn new(waiting: Waiting) -> Self {
+        Spin { waiting, credit: EARNED, skipped: 0, several: None }
+    }
+
+    /// How long this wait spins; None: it does not.
+    pub fn limit(&mut self) -> Option<Duration> {
+        match self.waiting {
+            Waiting::Sleep => return None,
+            Waiting::Spin => return Some(Duration::MAX),
+            Waiting::Adaptive => {}
+        }
+        if !*self.several.get_or_insert_with(several_processors) {
+            return None;
+        }
+        if self.credit == 0 {
+            self.skipped += 1;
+            if self.skipped < TRY_AGAIN {
+                return None;
+            }
+        }
+        self.skipped = 0;
+        Some(LIMIT)
+    }
+
+    pub fn succeeded(&mut self) {
+        self.credit = (self.credit + EARNED).min(MOST_CREDIT);
+    }
+
+    pub fn failed(&mut self) {
+        self.credit = self.credit.saturating_sub(1);
+    }
+
+    /// The next wait asks for the allowed processors again.
+    pub fn forget_processors(&mut self) {
+        self.several = None;
+    }
+}
+
+fn several_processors() -> bool {
+    // SAFETY: zeroed is an empty set; the call fills it for this thread.
+    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
+    // SAFETY: as above.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } < 0 {
+        return true; // more processors than the set has room for
+    }
+    // SAFETY: reads the set.
+    unsafe { libc::CPU_COUNT(&set) > 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_stops_where_it_does_not_pay_and_is_tried_again() {
+        let mut spin = Spin::new(Waiting::Adaptive);
+        spin.several = Some(true);
+        for _ in 0..EARNED {
+            assert_eq!(spin.limit(), Some(LIMIT));
+            spin.failed();
+        }
+        let tried: Vec<bool> = (0..2 * TRY_AGAIN).map(|_| spin.limit().inspect(|_| spin.failed()).is_some()).collect();
+        let expected: Vec<bool> = (1..=2 * TRY_AGAIN).map(|n| n % TRY_AGAIN == 0).collect();
+        assert_eq!(tried, expected);
+        spin.succeeded();
+        for _ in 0..EARNED {
+            assert_eq!(spin.limit(), Some(LIMIT));
+            spin.failed();
+        }
+        assert_eq!(spin.limit(), None);
+    }
+
+    #[test]
+    fn one_processor_or_a_forced_policy_decide() {
+        let mut spin = Spin::new(Waiting::Adaptive);
+        spin.several = Some(false);
+        assert_eq!(spin.limit(), None);
+        assert_eq!(Spin::new(Waiting::Sleep).limit(), None);
+        assert_eq!(Spin::new(Waiting::Spin).limit(), Some(Duration::MAX));
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn the_thread_that_waits_is_asked_for_its_processors() {
+        std::thread::spawn(|| {
+            // SAFETY: a set with this thread's first allowed processor, for this thread.
+            unsafe {
+                let mut set = std::mem::zeroed::<libc::cpu_set_t>();
+                assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set), 0);
+                let first = (0..libc::CPU_SETSIZE as usize).find(|&n| libc::CPU_ISSET(n, &set)).unwrap();
+                libc::CPU_ZERO(&mut set);
+                libc::CPU_SET(first, &mut set);
+                assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set), 0);
+            }
+            assert_eq!(Spin::new(Waiting::Adaptive).limit(), None);
+        })
+        .join()
+        .unwrap();
+    }
+}
