@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.device.sim.launching import caches
+from farlane.backend.device.sim.launching import pool
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -112,9 +112,9 @@ def test_from_how_much_on(tmp_path: Path) -> None:
     for number, size in enumerate(("32K", "1024K", "24M", "odd")):
         (tmp_path / f"index{number}").mkdir()
         (tmp_path / f"index{number}" / "size").write_text(size + "\n")
-    assert caches.last_cache_bytes(tmp_path) == 24 << 20
-    assert caches.last_cache_bytes(tmp_path / "none") == caches.USUAL_BYTES
-    held = caches.last_cache_bytes()
-    assert caches.least_bytes(held // 4) == 4
-    assert caches.least_bytes(held // 4 - 1) == 5
-    assert caches.least_bytes(1) == held
+    assert pool.last_cache_bytes(tmp_path) == 24 << 20
+    assert pool.last_cache_bytes(tmp_path / "none") == pool.USUAL_BYTES
+    held = pool.last_cache_bytes()
+    assert pool.least_bytes(held // 4) == 4
+    assert pool.least_bytes(held // 4 - 1) == 5
+    assert pool.least_bytes(1) == held
