@@ -143,7 +143,7 @@ check-generated: install
 	$(BIN)/python protos/codegen/generate.py --check
 
 bench: install
-	@for b in benchmarks/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done
+	@for b in benchmarks/*.py benchmarks/compiler/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done
 
 clean:
 	rm -rf $(VENV) .cache .typing build dist $(SHIM)/target frontend/lib backend/plane/*.so

@@ -1,9 +1,9 @@
 """The kinds of error of the host, and the one map from exceptions to CUDA results.
 
 - `CudaError` (device.base): a CUDA result. A value that belongs to the guest; nothing is wrong with the host.
-- `ProtocolError`: the guest broke the tape's or the session's rules. The session ends, nobody else notices.
+- `ProtocolError`: the guest broke the tape's or the session's rules. The session ends; others do not notice.
 - `DeadTransport`: the guest can no longer be reached. The session ends silently.
-- `SessionLost`: the session's own process has ended (workers/). The session ends, nobody else notices.
+- `SessionLost`: the session's own process has ended (workers/). The session ends; others do not notice.
 - Anything else is a bug of ours (or of a device): logged with the operation's name and its traceback, and the guest sees
   cudaErrorUnknown, sticky, because what the operation left half-done is not known.
 
@@ -15,23 +15,9 @@ from __future__ import annotations
 import logging
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.generated_errors import ERRORS
+from farlane.backend.generated_errors import ERRORS, MEMORY_ALLOCATION, UNKNOWN
 
 log = logging.getLogger("farlane.errors")
-
-# cudaError_t, by CUDA's names.
-SUCCESS = 0
-INVALID_VALUE = 1
-MEMORY_ALLOCATION = 2
-INVALID_CONFIGURATION = 9
-INVALID_PITCH_VALUE = 12
-INVALID_SYMBOL = 13
-INVALID_DEVICE_FUNCTION = 98
-INVALID_KERNEL_IMAGE = 200
-INVALID_RESOURCE_HANDLE = 400
-NOT_READY = 600
-ILLEGAL_ADDRESS = 700
-UNKNOWN = 999
 
 
 class ProtocolError(Exception):

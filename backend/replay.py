@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from farlane.backend import foresight
+from farlane.backend import upcoming
 from farlane.backend.contexts import Contexts
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import NOT_READY, DeadTransport, ProtocolError, name_of, to_cuda
+from farlane.backend.errors import DeadTransport, ProtocolError, name_of, to_cuda
+from farlane.backend.generated_errors import NOT_READY
 from farlane.backend.handlers.binding import TABLE, Bound
 from farlane.backend.handlers.generated_operations import OPERATIONS
 from farlane.backend.handlers.loop import Conditional
@@ -38,7 +39,7 @@ from farlane.backend.loops.plan import Path, Plan
 from farlane.backend.loops.plans import WORTH_ASKING, Plans
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import MAX_LEVELS, Template
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 log = logging.getLogger("farlane.replay")
 
@@ -89,7 +90,7 @@ class Replay:
         self._out: list[Piece] = []
         self._out_bytes = 0
         self._unfinished: Iterator[Piece] | None = None
-        self._foreseen = False  # an outer loop has looked ahead
+        self._expected = False  # an outer loop has looked ahead
         self._declined: set[int] = set()  # templates that could not be planned as things were
         self._conditions = 0  # CONDITIONALs within each other that are being replayed
 
@@ -115,8 +116,8 @@ class Replay:
         launches = self.resources.launches
         launch = self.resources.context.launch_from
         find = launches.get
-        foresees = self.resources.context.foresees and not inside
-        if foresees:
+        looks_ahead = self.resources.context.looks_ahead and not inside
+        if looks_ahead:
             self._look_ahead(buffer, at, end)
         while at < end:
             try:
@@ -133,7 +134,7 @@ class Replay:
                             yield from self._conditional(buffer, view, at, length, flags)
                         elif operation is _REPEAT:
                             yield from self._repeat(self._repetition(buffer, view, at, length, flags, inside))
-                            if foresees:
+                            if looks_ahead:
                                 self._look_ahead(buffer, at + length, end)
                         else:
                             reading = self._one(operation, buffer, view, at, length, flags)
@@ -307,7 +308,7 @@ class Replay:
                     yield self.take_results()
                 continue
             size = 1 if planned is not None else min(block, end - at)
-            looked = self.resources.context.foresees and not self._foreseen
+            looked = self.resources.context.looks_ahead and not self._expected
             if looked:
                 size = min(size, self._look_into(template, columns, at, end))
             rows = columns.rows(at, size)
@@ -315,14 +316,14 @@ class Replay:
             for first in range(0, size, together):
                 self._check_interrupted()
                 if self.sticky is not None and not template.answers:
-                    self._foreseen = self._foreseen and not looked
+                    self._expected = self._expected and not looked
                     return  # each record would fail with the same error, and nobody would be told
                 body = template.fill(rows, first, min(together, size - first))
                 yield from self._walk(body, 0, len(body), True)
                 if self._out_bytes >= CHUNK_BYTES:
                     yield self.take_results()
             if looked:
-                self._foreseen = False
+                self._expected = False
             at += size
 
     def _conditional(self, buffer: bytes, view: memoryview, at: int, length: int, flags: int) -> Iterator[list[Piece]]:
@@ -354,18 +355,18 @@ class Replay:
 
     def _look_ahead(self, buffer: bytes, at: int, end: int) -> None:
         """Tells the device what is known of the launches to come."""
-        launches = foresight.of_message(buffer, at, end)
-        if launches and not self._foreseen:
-            self.resources.context.foresee(launches)
+        launches = upcoming.of_message(buffer, at, end)
+        if launches and not self._expected:
+            self.resources.context.expect(launches)
 
     def _look_into(self, template: Template, columns: Columns, at: int, end: int) -> int:
         """The same for a loop; how many iterations to go before looking again."""
         if not template.has_launches:
             return end - at
-        launches, iterations = foresight.of_loop(self.resources.templates, template, columns, at, end)
+        launches, iterations = upcoming.of_loop(self.resources.templates, template, columns, at, end)
         if iterations:
-            self.resources.context.foresee(launches)
-            self._foreseen = True
+            self.resources.context.expect(launches)
+            self._expected = True
         return iterations if at + iterations == end else max(1, iterations // 2)
 
     def _check_interrupted(self) -> None:

@@ -1,7 +1,7 @@
-"""Guards on and off, in turn, at injected round-trip times: what they save where the program reads after its loop, and what they cost where it
+"""Lazy readbacks on and off, in turn, at injected round-trip times: what they save where the program reads after its loop, and what they cost where it
 reads in each iteration, until the place is given up. Pairs of runs, so that what else the machine does hits both; of their ratios the median and the quartiles.
 
-The recorder works without a manifest, so that no permission does what a guard is for.
+The recorder works without a manifest, so that no permission does what they are for.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ No guest, no wire: `Session.submit` with the bytes that a guest would send, both
 iterations are sent in as many messages as they need. Medians over `ROUNDS` runs; the kernel is empty.
 
 A loop that comes once costs a TEMPLATE, too, and what its first REPEAT has to make: the second table tells it in launches, which is what the recorder's
-prices are in (fold/src/policy.rs) and the host's (backend/loops/plans.py).
+prices are in (recorder/src/policy.rs) and the host's (backend/loops/plans.py).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device import registry
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
-from farlane.backend.images import digest_of
-from farlane.backend.session import MESSAGE_BYTES, Session
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.session import MESSAGE_BYTES, Session
+from farlane.backend.objects.images import digest_of
 
 ROUNDS = 7
 PTX = b"""

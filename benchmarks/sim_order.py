@@ -11,8 +11,8 @@ import statistics
 import time
 
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.launching.pool import ORDER_VARIABLE
 
 ROUNDS = 15
 BLOCKS, THREADS, CELLS = 2048, 256, 4096
@@ -30,8 +30,7 @@ def main() -> None:
     text += "".join(KERNEL.format(steps=count, threads=THREADS, mask=CELLS - 1) for count in steps)
     devices = {}
     for order in ("same", "fast"):
-        os.environ[ORDER_VARIABLE] = order
-        devices[order] = SimDevice()
+        devices[order] = SimDevice(DeviceOptions(order=order))
     shape = LaunchShape((BLOCKS, 1, 1), (THREADS, 1, 1), 0)
     print(
         f"{len(os.sched_getaffinity(0))} threads, load {os.getloadavg()[0]:.1f}; ms for {BLOCKS * THREADS} atomic additions to {CELLS} floats"

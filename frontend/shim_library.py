@@ -19,13 +19,14 @@ MANAGEMENT = "libnvidia-ml.so.1"  # not preloaded: who opens it finds it beside 
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
 SMI = "FARLANE_SMI"  # off: nvidia-smi is the machine's own, where it has one
+TRANSPORTS = ("auto", "grpc", "shm")
 TIMINGS = ("faithful", "throughput")
 CHECKS = ("memory", "race", "init", "leak")
 CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not the context
 CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
 GUESTS_OWN = (
     *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
-    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP", "FARLANE_TEST"),
+    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP", "FARLANE_TEST", "FARLANE_TRANSPORT"),
 )
 """Variables that a guest reads and a host does not."""
 LISTS = {"LD_PRELOAD": ":", "LD_LIBRARY_PATH": os.pathsep, "LD_AUDIT": os.pathsep}
@@ -105,6 +106,7 @@ def guest_environment(
     checks: tuple[str, ...] = (),
     sanitizer: str = "",
     interop: bool | None = None,
+    transport: str | None = None,
 ) -> dict[str, str]:
     """The environment in which a program's CUDA calls go to `host`.
 
@@ -116,10 +118,11 @@ def guest_environment(
         report: file name to which the shim writes its counts at exit; %p stands for the process id.
         manifests: folder with manifests, or "off"; None leaves what the environment says.
         timing: one of TIMINGS; None leaves what the environment says.
-        guards: whether copies to the host are guarded; False leaves what the environment says.
+        guards: whether copies to the host are read back lazily; False leaves what the environment says.
         checks: of CHECKS; none leaves what the environment says.
         sanitizer: the program's sanitizer library, which insists on being the first one.
         interop: whether NVIDIA's runtime gets its answers (settings.interop); None leaves what the environment says.
+        transport: one of TRANSPORTS; None leaves what the environment says.
     """
     environment = dict(base)
     # The core by its own name as well: its clock functions come before the C library's only in that way.
@@ -145,6 +148,8 @@ def guest_environment(
         environment["FARLANE_CHECK"] = ",".join(checks)
     if interop is not None:
         environment[settings.INTEROP] = "1" if interop else "0"
+    if transport is not None:
+        environment["FARLANE_TRANSPORT"] = transport
     return environment
 
 

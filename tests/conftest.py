@@ -1,7 +1,7 @@
 """Options and fixtures that the tests of whole programs share: the full matrix, toolchains, and running guests.
 
 A guest is run through the same code as `farlane run` uses to make its environment, against a host of the test session's
-own, so that many short programs need not wait for a host to start each. `tests/e2e/test_run.py` runs `farlane run` itself.
+own, so that many short programs need not wait for a host to start each. `tests/e2e/commands/test_run.py` runs `farlane run` itself.
 """
 
 from __future__ import annotations

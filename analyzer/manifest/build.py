@@ -196,13 +196,13 @@ class _Tables:
     def _leave_out_shared(self, places: dict[int, _Place]) -> None:
         """A function may be called from elsewhere too. Then its sites do not say which loop runs.
 
-        SETTLE_AT_CALL relies on sites of its loop to be in no other place, so there they are left out.
+        COMPLETE_AT_CALL relies on sites of its loop to be in no other place, so there they are left out.
         """
-        settled = {
-            place.loop for site, place in places.items() if self._permissions(site, place) & Permission.SETTLE_AT_CALL
+        completed = {
+            place.loop for site, place in places.items() if self._permissions(site, place) & Permission.COMPLETE_AT_CALL
         }
         for site, place in list(places.items()):
-            if place.call.chain and settled.intersection(self._around(place.loop)):
+            if place.call.chain and completed.intersection(self._around(place.loop)):
                 del places[site]
 
     def _around(self, loop: int) -> Iterable[int]:
@@ -238,8 +238,8 @@ class _Tables:
         if direct and proven.within(report.entry, report.header):
             if proven.defer_read and proven.more:
                 permissions |= Permission.DEFER_READ
-            if proven.settle_at_call:
-                permissions |= Permission.SETTLE_AT_CALL
+            if proven.complete_at_call:
+                permissions |= Permission.COMPLETE_AT_CALL
         return permissions
 
     def _returns(self, site: int) -> int | None:

@@ -25,7 +25,7 @@ class Permission(enum.IntFlag):
     NONE = 0
     LOCAL_SYNC = 1
     DEFER_READ = 2
-    SETTLE_AT_CALL = 4
+    COMPLETE_AT_CALL = 4
 
 
 class Flag(enum.IntFlag):

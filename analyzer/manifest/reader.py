@@ -145,8 +145,10 @@ class _Reader:
                 )
             )
             _require(not permissions or bool(found[-1].proof), f"{where}: a permission without a proof")
-            settled = more != UNKNOWN or not permissions & Permission.DEFER_READ
-            _require(settled or bool(permissions & Permission.SETTLE_AT_CALL), f"{where}: DEFER_READ without `more`")
+            completed = more != UNKNOWN or not permissions & Permission.DEFER_READ
+            _require(
+                completed or bool(permissions & Permission.COMPLETE_AT_CALL), f"{where}: DEFER_READ without `more`"
+            )
             taken += count
         _require(taken == self._field("I", 72), "arguments of no site")
         for index, (loop_, held) in enumerate(zip(loops, positions, strict=True)):

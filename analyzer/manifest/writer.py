@@ -100,9 +100,9 @@ class _Pool:
 def _site(site: Site, first_argument: int, code: _Pool, texts: _Pool) -> bytes:
     if site.permissions and not site.proof:
         raise AnalysisError(f"a permission without a proof at {site.return_address:#x}")
-    settled = site.more is not None or site.permissions & Permission.SETTLE_AT_CALL
-    if site.permissions & Permission.DEFER_READ and not settled:
-        raise AnalysisError(f"a deferred read that is never settled at {site.return_address:#x}")
+    completed = site.more is not None or site.permissions & Permission.COMPLETE_AT_CALL
+    if site.permissions & Permission.DEFER_READ and not completed:
+        raise AnalysisError(f"a deferred read that is never completed at {site.return_address:#x}")
     return struct.pack(
         "<QIHBBIIIIII",
         site.return_address,

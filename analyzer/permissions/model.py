@@ -18,7 +18,7 @@ class Permission:
             function.
         local_sync: LOCAL_SYNC of protos/manifest.md.
         defer_read: DEFER_READ; then `more` is there.
-        settle_at_call: SETTLE_AT_CALL.
+        complete_at_call: COMPLETE_AT_CALL.
         more: the manifest's postfix code, END included: 1 when the site is surely reached again before the destination
             is touched; b"" when there is none.
         more_text: the same for people.
@@ -32,7 +32,7 @@ class Permission:
     header: int
     local_sync: bool = False
     defer_read: bool = False
-    settle_at_call: bool = False
+    complete_at_call: bool = False
     more: bytes = b""
     more_text: str = ""
     proof: str = ""
@@ -45,7 +45,7 @@ class Permission:
         given = (
             ("LOCAL_SYNC", self.local_sync),
             ("DEFER_READ", self.defer_read),
-            ("SETTLE_AT_CALL", self.settle_at_call),
+            ("COMPLETE_AT_CALL", self.complete_at_call),
         )
         return tuple(name for name, holds in given if holds)
 
@@ -55,4 +55,4 @@ class Permission:
 
     @property
     def any(self) -> bool:
-        return self.local_sync or self.defer_read or self.settle_at_call
+        return self.local_sync or self.defer_read or self.complete_at_call

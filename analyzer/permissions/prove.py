@@ -230,7 +230,7 @@ class Prover:
             code = self._codes.proof(function, site)
             if name in interface.WAITS:
                 return replace(found, local_sync=True, proof=f"code: {code}")
-            more, stack, settle, proof = self._copy(self._codes.regions(function), name, loop, site, code)
+            more, stack, complete, proof = self._copy(self._codes.regions(function), name, loop, site, code)
         except Refused as refusal:
             return replace(found, refused=str(refusal))
         encoded = None if more == ZERO else encode(more, stack)
@@ -238,7 +238,7 @@ class Prover:
         return replace(
             found,
             defer_read=True,
-            settle_at_call=settle,
+            complete_at_call=complete,
             more=encoded or b"",
             more_text=text,
             proof="; ".join(proof),
@@ -249,7 +249,7 @@ class Prover:
     def _copy(
         self, regions: Regions, name: str, loop: Loop | None, site: int, code: str
     ) -> tuple[Expression, int, bool, list[str]]:
-        """`more` (ZERO: not known), the stack pointer at the site, whether SETTLE_AT_CALL holds, the proof; raises
+        """`more` (ZERO: not known), the stack pointer at the site, whether COMPLETE_AT_CALL holds, the proof; raises
         Refused."""
         if loop is None:
             raise Refused("it is in no loop of this function")
@@ -271,15 +271,15 @@ class Prover:
         more = reachable.more()
         if more != ZERO and encode(more, reachable.stack) is None:
             more = ZERO
-        settle = self._settles(regions, loop, site, target, set(escapes))
-        if more == ZERO and not settle:
+        complete = self._completes(regions, loop, site, target, set(escapes))
+        if more == ZERO and not complete:
             raise Refused(self._why(regions, loop, site, target) or "whether the site is reached again is not known")
         proof = [f"code: {code}", f"destination: {target.text(reachable.stack)}, its address is known nowhere else"]
         if more != ZERO:
             proof.append(f"reached again before anything touches it when {show(more, reachable.stack)}")
-        if settle:
+        if complete:
             proof.append("behind the loop, a CUDA call comes before anything touches it")
-        return more, reachable.stack, settle, proof
+        return more, reachable.stack, complete, proof
 
     def _target(self, state: State, name: str) -> Target:
         copy = self._copied(state, name)
@@ -306,7 +306,7 @@ class Prover:
         size = constant(-1) if form.size is None else passed(state, form.size)
         return passed(state, form.destination), size.number if size.kind == CONSTANT and size.number >= 0 else None
 
-    def _settles(self, regions: Regions, loop: Loop, site: int, target: Target, escapes: set[int]) -> bool:
+    def _completes(self, regions: Regions, loop: Loop, site: int, target: Target, escapes: set[int]) -> bool:
         """Whether every way from the site makes a CUDA call outside the loop before anything touches the
         destination."""
         flow = regions.structure.flow
@@ -317,7 +317,7 @@ class Prover:
             each, after = work.pop()
             block = flow.blocks[each]
             accesses = regions.accesses[each]
-            settled = False
+            completed = False
             for instruction in block.instructions:
                 if instruction.address <= after or instruction.address == site:
                     continue
@@ -327,11 +327,11 @@ class Prover:
                     state = regions.sites.get(instruction.address)  # none for a jump: then the frame is gone
                     if state is None or (FRAME in target.objects and state.registers[RSP].number > target.low):
                         return False
-                    settled = True
+                    completed = True
                     break
                 if any(access.at == instruction.address and target.touched(access) for access in accesses):
                     return False
-            if settled:
+            if completed:
                 continue
             if each in escapes or block.end in (RETURN, TAIL):
                 return False

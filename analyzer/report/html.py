@@ -33,7 +33,7 @@ class Permitted(Protocol):
     @property
     def defer_read(self) -> bool: ...
     @property
-    def settle_at_call(self) -> bool: ...
+    def complete_at_call(self) -> bool: ...
     @property
     def more_text(self) -> str: ...
     @property
@@ -131,7 +131,7 @@ def _granted(permission: Permitted | None) -> list[str]:
     if permission is None:
         return []
     given = {"LOCAL_SYNC": permission.local_sync, "DEFER_READ": permission.defer_read}
-    given["SETTLE_AT_CALL"] = permission.settle_at_call
+    given["COMPLETE_AT_CALL"] = permission.complete_at_call
     return [name for name, is_given in given.items() if is_given]
 
 

@@ -6,12 +6,14 @@ Owns the command line and its text. Opening a device is the only proof that it i
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 
 from farlane.backend.device import registry
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import Description
+from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.server import admin_client
 from farlane.backend.server.endpoint import EndpointError, parse
 
@@ -50,9 +52,14 @@ class DevicesCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         if arguments.host:
             return self._remote(arguments.host)
+        try:
+            options = DeviceOptions.read(os.environ)
+        except ValueError as error:
+            print(f"farlane: {error}", file=sys.stderr)
+            return 1
         for name in registry.names():
             try:
-                device = registry.open_device(name)
+                device = registry.open_device(name, options)
             except registry.DeviceUnavailable as error:
                 print(f"{name}: not available\n    {error}")
                 continue

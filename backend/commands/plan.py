@@ -12,18 +12,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from farlane.backend.commands.sizes import parse_bytes
 from farlane.backend.memory.planner.aside import Aside, set_aside
 from farlane.backend.memory.planner.cost import Plan
 from farlane.backend.memory.planner.drawing import page
 from farlane.backend.memory.planner.genetic import Found, GeneticSpec, search
+from farlane.backend.memory.planner.greedy import greedily
 from farlane.backend.memory.planner.merging import merge_adjacent, merge_small
-from farlane.backend.memory.planner.rivals.assigning import greedily
-from farlane.backend.memory.planner.rivals.belady import needed_last
-from farlane.backend.memory.planner.rivals.lru import least_recently_used
-from farlane.backend.memory.planner.rivals.replay import Eviction, replay
+from farlane.backend.memory.planner.replay import replay
 from farlane.backend.memory.planner.segments import choose
 from farlane.backend.memory.planner.trace import Trace, TraceError
-from farlane.backend.sizes import parse_bytes
+from farlane.backend.memory.replacement import LeastRecentlyUsed, NeededLast, Policy
 
 MOST_FILE_BYTES = 256 << 20
 
@@ -45,14 +44,14 @@ def rivals_of(trace: Trace) -> dict[str, int | None]:
     greedy = greedily(trace, choose(trace))
     return {
         "greedy assignment": greedy.bytes_moved if greedy else None,
-        "least recently used, never fragmented": _moved(trace, least_recently_used, contiguous=False),
-        "least recently used, contiguous": _moved(trace, least_recently_used, contiguous=True),
-        "known future, never fragmented": _moved(trace, needed_last, contiguous=False),
-        "known future, contiguous": _moved(trace, needed_last, contiguous=True),
+        "least recently used, never fragmented": _moved(trace, LeastRecentlyUsed(), contiguous=False),
+        "least recently used, contiguous": _moved(trace, LeastRecentlyUsed(), contiguous=True),
+        "known future, never fragmented": _moved(trace, NeededLast(by_size=True), contiguous=False),
+        "known future, contiguous": _moved(trace, NeededLast(by_size=True), contiguous=True),
     }
 
 
-def _moved(trace: Trace, policy: Eviction, *, contiguous: bool) -> int | None:
+def _moved(trace: Trace, policy: Policy, *, contiguous: bool) -> int | None:
     try:
         return replay(trace, policy, contiguous=contiguous).bytes_moved
     except ValueError:
@@ -110,7 +109,7 @@ class PlanCommand:
             type=parse_bytes,
             default=0,
             metavar="BYTES",
-            help="merge smaller objects of an unbroken stretch",
+            help="merge smaller objects that are used in one run of steps",
         )
         parser.add_argument(
             "--aside",

@@ -14,16 +14,18 @@ import signal
 import sys
 import threading
 
-from farlane.backend import log as logs
+from farlane.backend.commands.sizes import parse_bytes
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
-from farlane.backend.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
-from farlane.backend.manifests import ManifestStore, analyzer_revision, default_folder
+from farlane.backend.device.options import DeviceOptions
+from farlane.backend.host.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host
+from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
+from farlane.backend.memory import replacement
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import FORMS, EndpointError, parse
 from farlane.backend.server.parent import end_with_parent
 from farlane.backend.server.signals import Signals
-from farlane.backend.sizes import parse_bytes
+from farlane.backend.system import log as logs
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
@@ -33,8 +35,7 @@ log = logging.getLogger("farlane.server")
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 GRACE_SECONDS = 5.0  # for open sessions, after the first signal
 REPORT_SECONDS = 5.0  # for saying what hung
-END_SECONDS = 30.0  # for everything, after it: nothing that hangs may outlive the process that nobody looks at any more
-MODEL_VARIABLE = "FARLANE_SIM_MODEL"  # sessions write a report when they end, of what is still to be modelled then: the host has all the time it takes
+END_SECONDS = 30.0  # for everything, after it: what hangs may not outlive the process
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
 
 
@@ -58,7 +59,7 @@ def _gpus(text: str) -> list[int]:
     return [int(each) for each in numbers]
 
 
-def _device(arguments: argparse.Namespace) -> Device | SessionProcesses:
+def _device(arguments: argparse.Namespace, options: DeviceOptions) -> Device | SessionProcesses:
     """Raises DeviceUnavailable."""
     gpu = arguments.device == "cupy"
     if not gpu and (arguments.gpu is not None or arguments.gpu_sharing is not Sharing.TIME):
@@ -66,10 +67,11 @@ def _device(arguments: argparse.Namespace) -> Device | SessionProcesses:
     if (arguments.workers or ("process" if gpu else "thread")) == "thread":
         if gpu and len(arguments.gpu or [0]) > 1:
             raise registry.DeviceUnavailable("several GPUs need --workers process")
-        return registry.open_device(arguments.device, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
+        return registry.open_device(arguments.device, options, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
     return SessionProcesses(
         WorkerPool(
             arguments.device,
+            options=options,
             gpus=(arguments.gpu or [0]) if gpu else (),
             warm=arguments.warm,
             limit=arguments.workers_per_gpu or arguments.sessions,
@@ -90,34 +92,31 @@ def _what(arguments: argparse.Namespace, host: Host) -> str:
     return text
 
 
-def _memory_options(arguments: argparse.Namespace) -> None:
-    """For the device, in whatever process it is. Raises DeviceUnavailable."""
-    wishes = {
-        "FARLANE_DEVICE_MEMORY": arguments.device_memory,
-        "FARLANE_MEMORY_POLICY": arguments.memory_policy,
-        "FARLANE_MEMORY_TRACE": arguments.memory_trace and os.path.abspath(arguments.memory_trace),
-        "FARLANE_SESSION_REPORTS": arguments.session_reports and os.path.abspath(arguments.session_reports),
+def _options(arguments: argparse.Namespace) -> DeviceOptions:
+    """The arguments', and the environment's where there are none. Raises DeviceUnavailable."""
+    simulated = {
+        name: getattr(arguments, name)
+        for name in ("device_memory", "memory_policy", "memory_trace", "model", "capability")
     }
-    wished = {name: str(wish) for name, wish in wishes.items() if wish is not None}
-    if wished.keys() - {"FARLANE_SESSION_REPORTS"} and arguments.device != "sim":
+    given = [name for name, value in simulated.items() if value is not None]
+    if given and arguments.device != "sim":
         raise registry.DeviceUnavailable(
-            f"memory is reused on the simulated device only; the device is {arguments.device}"
+            f"--{given[0].replace('_', '-')} is for the simulated device; the device is {arguments.device}"
         )
-    os.environ.update(wished)
-
-
-def _capability(arguments: argparse.Namespace) -> None:
-    """For the device, in whatever process it is. Raises DeviceUnavailable."""
-    text: str | None = arguments.capability
-    if text is None:
-        return
-    if arguments.device != "sim":
-        raise registry.DeviceUnavailable(f"--capability is for the simulated device; the device is {arguments.device}")
+    paths = {name: getattr(arguments, name) for name in ("memory_trace", "model", "session_reports")}
+    found = {name: os.path.abspath(path) for name, path in paths.items() if path}
     try:
-        capabilities.parse(text)
+        return DeviceOptions.read(
+            os.environ,
+            capability=arguments.capability,
+            memory=arguments.device_memory,
+            policy=arguments.memory_policy,
+            trace=found.get("memory_trace"),
+            model=found.get("model"),
+            reports=found.get("session_reports"),
+        )
     except ValueError as error:
-        raise registry.DeviceUnavailable(f"--capability: {error}") from None
-    os.environ[capabilities.VARIABLE] = text
+        raise registry.DeviceUnavailable(str(error)) from None
 
 
 class ServeCommand:
@@ -155,13 +154,16 @@ class ServeCommand:
         )
         parser.add_argument(
             "--memory-policy",
-            metavar="lru|future|genetic|dp",
-            help="who goes when that is full (default: future)",
+            metavar="|".join(replacement.POLICIES),
+            help=f"who goes when that is full (default: {replacement.DEFAULT})",
         )
         parser.add_argument(
             "--memory-trace",
             metavar="FILE",
             help="write what launches and copies access, for `farlane plan`; {} in the name is the session's number (sim)",
+        )
+        parser.add_argument(
+            "--model", metavar="FILE", help="what of the memory system is modelled (sim; docs/memory.md)"
         )
         parser.add_argument(
             "--session-reports", metavar="FOLDER", help="write what the device has counted for each session there"
@@ -222,18 +224,16 @@ class ServeCommand:
         if arguments.die_with_parent:
             end_with_parent()
         try:
-            _memory_options(arguments)
-            _capability(arguments)
-            return self._serve(arguments, signals)
+            return self._serve(arguments, _options(arguments), signals)
         except (EndpointError, registry.DeviceUnavailable) as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
 
-    def _serve(self, arguments: argparse.Namespace, signals: Signals) -> int:
+    def _serve(self, arguments: argparse.Namespace, options: DeviceOptions, signals: Signals) -> int:
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
         host = Host(
-            _device(arguments),
+            _device(arguments, options),
             quota=arguments.quota,
             session_limit=arguments.sessions,
             manifests=manifests,
@@ -250,7 +250,7 @@ class ServeCommand:
                 _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
                 signals.wait()
                 log.info("stopping: %d sessions open", host.sessions)
-                if not os.environ.get(MODEL_VARIABLE):
+                if not options.model:  # a session's report comes when it is modelled, however long that takes
                     _end_in_time()
             finally:
                 edge.stop(GRACE_SECONDS)

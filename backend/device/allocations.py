@@ -17,9 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from farlane.backend.device.base import NO_ACCESS, READ_WRITE, CudaError, Rows
-
-INVALID_VALUE = 1
-INVALID_PITCH = 12
+from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
 
 REMEMBERED = 64
 FAR = 1 << 36
@@ -146,7 +144,7 @@ class Allocations:
         if rows.width == 0 or rows.height == 0:
             return False
         if rows.height > 1 and rows.pitch < rows.width:
-            raise CudaError(INVALID_PITCH, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
+            raise CudaError(INVALID_PITCH_VALUE, f"{what}: a pitch of {rows.pitch} bytes for rows of {rows.width}")
         span = (rows.height - 1) * rows.pitch + rows.width
         allocation = self.holding(rows.address)
         if allocation is None or rows.address + span > allocation.end or allocation.access == NO_ACCESS:

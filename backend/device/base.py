@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from farlane.backend.generated_errors import INVALID_VALUE, NOT_SUPPORTED
+
 if TYPE_CHECKING:
     from farlane.backend.device.objects import ObjectDescription
     from farlane.backend.device.plan import Body, Columns, Results, Stop
@@ -108,8 +110,8 @@ class Context(ABC):
     window: Window
     quota: int
     device_nanoseconds: int = 0
-    #: Whether `foresee` is of use: a device whose memory is reused has it.
-    foresees: bool = False
+    #: Whether `expect` is of use: a device whose memory is reused has it.
+    looks_ahead: bool = False
 
     @property
     def used_bytes(self) -> int | None:
@@ -125,7 +127,7 @@ class Context(ABC):
 
     def check(self, kinds: Sequence[str]) -> None:
         """Before any work: kernels are to be checked (session.proto, Hello.checks). Raises CudaError 801: not by this device."""
-        raise CudaError(801, f"this device cannot check kernels ({', '.join(kinds)})")
+        raise CudaError(NOT_SUPPORTED, f"this device cannot check kernels ({', '.join(kinds)})")
 
     def finish_checks(self) -> int:
         """The number of errors that the checks have found; what is left to say is in the output afterwards."""
@@ -152,11 +154,11 @@ class Context(ABC):
 
         Raises CudaError 801 where they cannot be there.
         """
-        raise CudaError(801, "kernels of this device have memory at the device's addresses only")
+        raise CudaError(NOT_SUPPORTED, "kernels of this device have memory at the device's addresses only")
 
     def create_physical(self, size: int) -> Any:
         """Memory without an address, `size` bytes of zeros. Raises CudaError 2: there is no more; 801: this device has none."""
-        raise CudaError(801, "this device does not map physical memory at addresses")
+        raise CudaError(NOT_SUPPORTED, "this device does not map physical memory at addresses")
 
     def free_physical(self, memory: Any) -> None:  # noqa: B027
         """Ends memory of `create_physical`, which is mapped nowhere."""
@@ -233,12 +235,12 @@ class Context(ABC):
 
     def create_object(self, description: ObjectDescription) -> int:
         """A texture or surface object, as kernels take it. Only of a device whose Description says so."""
-        raise CudaError(801, "kernels of this device read the descriptions of objects from memory")
+        raise CudaError(NOT_SUPPORTED, "kernels of this device read the descriptions of objects from memory")
 
     def destroy_object(self, value: int, *, surface: bool) -> None:
-        raise CudaError(1, f"there is no object {value:#x}")
+        raise CudaError(INVALID_VALUE, f"there is no object {value:#x}")
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
         """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory."""
 
     def report(self) -> dict[str, dict[str, int]]:

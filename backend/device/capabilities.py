@@ -7,7 +7,6 @@ Source: CUDA programming guide, "Technical specifications per compute capability
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 
@@ -37,17 +36,10 @@ CAPABILITIES: dict[tuple[int, int], Capability] = {
     (12, 0): Capability(1536, 24, 100, 99, 1, 64, clusters=True),
 }
 DEFAULT = (12, 0)
-VARIABLE = "FARLANE_CAPABILITY"  # `farlane serve --capability` sets it for the device, in whatever process that is
 
 
 def names() -> list[str]:
     return [f"{major}.{minor}" for major, minor in CAPABILITIES]
-
-
-def configured() -> tuple[int, int]:
-    """What the environment asks for. Raises ValueError."""
-    text = os.environ.get(VARIABLE)
-    return parse(text) if text else DEFAULT
 
 
 def parse(text: str) -> tuple[int, int]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import CudaError, LaunchShape
+from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.generated_errors import INVALID_CONFIGURATION
 from farlane.demangle import demangled
-
-INVALID_CONFIGURATION = 9
 
 
 class Limits:

@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import NO_ACCESS, Context, CudaError, Description, Device, LaunchShape, Rows, Window
-from farlane.backend.device.null_repeats import Numbers, first_stop, in_bulk
+from farlane.backend.device.bulk import Numbers, first_stop, in_bulk
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 from farlane.backend.device.specification import Specification, attributes
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, MEMORY_ALLOCATION
 
-_INVALID_VALUE = 1
-_MEMORY_ALLOCATION = 2
-_INVALID_RESOURCE_HANDLE = 400
 _DISABLE_TIMING = 2  # cudaEventDisableTiming
 
 _ALIGNMENT = 256
@@ -94,16 +93,16 @@ class NullContext(Context):
     def allocate(self, address: int, size: int) -> None:
         window = self.window
         if size <= 0 or address % _ALIGNMENT or not window.base <= address <= window.base + window.size - size:
-            raise CudaError(_INVALID_VALUE, f"an allocation of {size} bytes at {address:#x}")
+            raise CudaError(INVALID_VALUE, f"an allocation of {size} bytes at {address:#x}")
         self._check_quota(size)
         if len(self.live) >= _ALLOCATIONS:
-            raise CudaError(_MEMORY_ALLOCATION, f"{_ALLOCATIONS} allocations are alive")
+            raise CudaError(MEMORY_ALLOCATION, f"{_ALLOCATIONS} allocations are alive")
         self._check_free(address, size)
         self.live.add(Allocation(address, size))
 
     def free(self, address: int) -> None:
         if self.live.remove(address) is None:
-            raise CudaError(_INVALID_VALUE, f"no allocation starts at {address:#x}")
+            raise CudaError(INVALID_VALUE, f"no allocation starts at {address:#x}")
 
     def create_physical(self, size: int) -> int:
         """The null device's physical allocation is its size."""
@@ -128,12 +127,12 @@ class NullContext(Context):
     def _check_quota(self, size: int) -> None:
         used = self.live.bytes + self._physical
         if used + size > self.quota:
-            raise CudaError(_MEMORY_ALLOCATION, f"{size} bytes more than {used} exceed the quota of {self.quota}")
+            raise CudaError(MEMORY_ALLOCATION, f"{size} bytes more than {used} exceed the quota of {self.quota}")
 
     def _check_free(self, address: int, size: int) -> None:
         clash = self.live.overlapping(address, address + size)
         if clash is not None:
-            raise CudaError(_INVALID_VALUE, f"{size} bytes at {address:#x} reach into the {clash}")
+            raise CudaError(INVALID_VALUE, f"{size} bytes at {address:#x} reach into the {clash}")
 
     def _check(self, rows: Rows) -> None:
         extent = (rows.height - 1) * rows.pitch + rows.width
@@ -145,7 +144,7 @@ class NullContext(Context):
             start = rows.address - (rows.address - self.window.base) % _VARIABLE_BYTES
             if end <= start + self._variables.get(start, 0):
                 return
-        raise CudaError(_INVALID_VALUE, f"{extent} bytes at {rows.address:#x} are not in one allocation")
+        raise CudaError(INVALID_VALUE, f"{extent} bytes at {rows.address:#x} are not in one allocation")
 
     def set(self, rows: Rows, value: int, element: int, stream: Any) -> None:
         self._check(rows)
@@ -181,7 +180,7 @@ class NullContext(Context):
         if address is None:
             address = self._next_variable
             if address + _VARIABLE_BYTES > self.window.base + _SLOT:
-                raise CudaError(_MEMORY_ALLOCATION, "the null device has no address left for a variable")
+                raise CudaError(MEMORY_ALLOCATION, "the null device has no address left for a variable")
             self._next_variable += _VARIABLE_BYTES
             module.variables[name] = address
             self._variables[address] = _VARIABLE_BYTES
@@ -261,7 +260,7 @@ class NullContext(Context):
 
     def elapsed_ms(self, start: _Event, end: _Event) -> float:
         if not (start.timed and end.timed) or start.recorded_ns is None or end.recorded_ns is None:
-            raise CudaError(_INVALID_RESOURCE_HANDLE, "an event that was not recorded, or has no timing")
+            raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was not recorded, or has no timing")
         return (end.recorded_ns - start.recorded_ns) / 1e6
 
     def synchronize(self, stream: Any | None = None, event: _Event | None = None) -> None:
@@ -281,7 +280,8 @@ class NullDevice(Device):
 
     name = "null"
 
-    def __init__(self) -> None:
+    def __init__(self, options: DeviceOptions | None = None) -> None:
+        """No option changes what it does."""
         self._slots = itertools.count()
 
     def describe(self) -> Description:

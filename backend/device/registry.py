@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farlane.backend.device.base import Device
+from farlane.backend.device.options import DeviceOptions
 
 
 class DeviceUnavailable(Exception):
@@ -19,7 +20,7 @@ class DeviceUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a device lives: `module` has the class, whose constructor takes no required argument."""
+    """Where a device lives: `module` has the class, whose constructor takes `options` and requires no argument."""
 
     module: str
     class_name: str
@@ -41,11 +42,12 @@ def names() -> list[str]:
     return list(ENTRIES)
 
 
-def open_device(name: str, **options: Any) -> Device:
+def open_device(name: str, options: DeviceOptions | None = None, **arguments: Any) -> Device:
     """Opens the device of that name and no other.
 
     Args:
-        options: what its constructor takes.
+        options: what its user asks for.
+        arguments: what else its constructor takes.
 
     Raises:
         DeviceUnavailable: there is no such device, or it cannot be opened on this machine.
@@ -61,7 +63,7 @@ def open_device(name: str, **options: Any) -> Device:
     if constructor is None:
         raise DeviceUnavailable(f"the device {name!r} is not in this installation ({entry.module})")
     try:
-        device = constructor(**options)
+        device = constructor(**({"options": options} if options is not None else {}), **arguments)
     except Exception as error:
         raise DeviceUnavailable(f"the device {name!r} cannot be opened: {error}") from error
     if not isinstance(device, Device):

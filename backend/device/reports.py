@@ -12,16 +12,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from farlane.backend import files
+from farlane.backend.system import files
 
 _numbers = itertools.count()
 
 log = logging.getLogger("farlane.reports")
 
 
-def write(sections: Mapping[str, Mapping[str, int]]) -> None:
-    """A file of this session's, where FARLANE_SESSION_REPORTS names a folder."""
-    folder = os.environ.get("FARLANE_SESSION_REPORTS")
+def write(sections: Mapping[str, Mapping[str, int]], folder: str) -> None:
+    """A file of this session's, where there is a folder for it."""
     if not folder or not sections:
         return
     file = Path(folder, f"{os.getpid()}-{next(_numbers)}.json")

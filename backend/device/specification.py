@@ -1,6 +1,6 @@
 """The values of the device attributes of the null and the simulated device: one table for both.
 
-Owns the values of a plausible GPU of a compute capability. Does not own their numbers (`attributes.py`), what differs
+Owns the values of a plausible GPU of a compute capability. Does not own their numbers (`generated_attributes.py`), what differs
 between capabilities (`capabilities.py`), or what a real GPU reports (the cupy device asks the driver). Every attribute of
 both APIs has a value, so that a guest answers each question, and a statically linked runtime starts, without asking the
 host. A feature that Farlane does not forward reads 0, so that a program which asks first takes its other path.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from farlane.backend.device import capabilities
-from farlane.backend.device.attributes import Attribute
+from farlane.backend.device.generated_attributes import Attribute
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.fatbin import joined
+from farlane.backend.generated_errors import NO_KERNEL_IMAGE_FOR_DEVICE
 from farlane.fatbin import ELF_MAGIC, MAGIC, Entry, FatBinaryError, Kind, parse
-
-NO_KERNEL_IMAGE_FOR_DEVICE = 209
 
 _TARGET = re.compile(r"^[ \t]*\.target[ \t]+sm_(\d{1,4})([af]?)\b", re.MULTILINE)
 _DIRECTIVES = 1 << 16  # .version and .target stand in front of everything but comments

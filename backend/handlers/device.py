@@ -5,9 +5,10 @@ Does not own the sticky errors, which DEVICE_RESET clears and of which CONTEXT c
 
 from __future__ import annotations
 
-from farlane.backend.errors import SUCCESS, ProtocolError
-from farlane.backend.handles import FIRST_MINTED, LAST_MINTED
-from farlane.backend.resources import Resources
+from farlane.backend.errors import ProtocolError
+from farlane.backend.generated_errors import SUCCESS
+from farlane.backend.objects.handles import FIRST_MINTED, LAST_MINTED
+from farlane.backend.objects.resources import Resources
 
 
 def fence(resources: Resources) -> int:

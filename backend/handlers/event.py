@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 
-from farlane.backend.errors import NOT_READY, SUCCESS
-from farlane.backend.resources import Resources
+from farlane.backend.generated_errors import NOT_READY, SUCCESS
+from farlane.backend.objects.resources import Resources
 
 _F32 = struct.Struct("<f")
 

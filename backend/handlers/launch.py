@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.errors import INVALID_CONFIGURATION, INVALID_VALUE
-from farlane.backend.resources import Resources
+from farlane.backend.generated_errors import INVALID_CONFIGURATION, INVALID_VALUE
+from farlane.backend.objects.resources import Resources
 
 COOPERATIVE = 1  # record flag
 _CLUSTER, _CLUSTER_GIVEN = 1, 0x1000  # the record flags' number, and what is set in it when there is one
@@ -26,7 +26,7 @@ class Prepared(NamedTuple):
 
 
 def cluster_of(flags: int) -> tuple[int, int, int] | None:
-    """The cluster's extents (tape.md, "Clusters"). Raises CudaError: they are not told as they should be."""
+    """The cluster's extents (tape.md, "Clusters"). Raises CudaError: they are not in the form of the tape."""
     number = flags >> _CLUSTER
     if not number & _CLUSTER_GIVEN:
         if number:

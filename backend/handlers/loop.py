@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from farlane.backend.device.base import Rows
 from farlane.backend.errors import ProtocolError
 from farlane.backend.loops.store import Repetition
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 IF, WHILE, SWITCH = range(3)
 NOTHING = 0xFFFF_FFFF

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.payloads import expand
-from farlane.backend.resources import Resources
+from farlane.backend.objects.payloads import expand
+from farlane.backend.objects.resources import Resources
 
 
 class Reading(NamedTuple):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import struct
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.errors import INVALID_KERNEL_IMAGE, INVALID_SYMBOL, ProtocolError
+from farlane.backend.errors import ProtocolError
+from farlane.backend.generated_errors import INVALID_KERNEL_IMAGE, INVALID_SYMBOL
 from farlane.backend.handlers.memory import Reading
-from farlane.backend.resources import Module, Resources, Variable
+from farlane.backend.objects.resources import Module, Resources, Variable
 
 NAME_LIMIT = 64 << 10  # bytes of a mangled name
 CHECK_SIZES = (16, 64 << 10)  # the least and the most bytes of MODULE_CHECK's answer

@@ -6,7 +6,7 @@ Owns nothing: what is kept, and compression, are payloads.py's.
 from __future__ import annotations
 
 from farlane.backend.handlers import memory
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 _PLAIN = 0
 

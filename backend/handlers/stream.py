@@ -5,8 +5,8 @@ Owns nothing: order and completion are the context's.
 
 from __future__ import annotations
 
-from farlane.backend.errors import NOT_READY, SUCCESS
-from farlane.backend.resources import Resources
+from farlane.backend.generated_errors import NOT_READY, SUCCESS
+from farlane.backend.objects.resources import Resources
 
 
 def stream_create(resources: Resources, stream: int, flags: int, priority: int) -> None:

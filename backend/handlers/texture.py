@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from farlane.backend.device import objects
 from farlane.backend.errors import ProtocolError
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 
 def object_create(resources: Resources, description: bytes) -> int:

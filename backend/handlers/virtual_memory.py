@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from farlane.backend.device.base import MAPPING_GRANULE, NO_ACCESS, READ, READ_WRITE, CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.physical import Mapping, Physical
-from farlane.backend.resources import Resources
+from farlane.backend.objects.physical import Mapping, Physical
+from farlane.backend.objects.resources import Resources
 
 
 def physical_create(resources: Resources, memory: int, size: int) -> None:

@@ -4,6 +4,7 @@
     template.py  a TEMPLATE's content: checked, and filled for an iteration
     store.py     the templates of a session
     plan.py      a template as work that a device can repeat by itself
+    operands.py  a record of a plan: constants, and the holes that are left
 
 Nothing here replays anything: that is replay.py, which expands a loop record by record, and repeating.py, which hands it to a device.
 """

@@ -24,10 +24,11 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers import launch as launching
 from farlane.backend.loops import columns
 from farlane.backend.loops.columns import AFFINE, SAME
+from farlane.backend.loops.operands import Bound, Declined, Operands, Row
 from farlane.backend.loops.template import Record, Template, check_repetitions
-from farlane.backend.payloads import expand
+from farlane.backend.objects.payloads import expand
+from farlane.backend.objects.resources import RELATIVE, Resources
 from farlane.backend.repeating import Pace
-from farlane.backend.resources import RELATIVE, Resources
 
 MAX_STEPS = 256
 MAX_ROWS = 1024
@@ -39,10 +40,6 @@ _U64 = struct.Struct("<Q")
 _STATUS = struct.Struct("<IHHIi")
 _DATA = struct.Struct("<IHHIiQII")
 _HEADER_BYTES = 8
-
-
-class Declined(Exception):
-    """The template cannot be repeated by a device."""
 
 
 class Derived(NamedTuple):
@@ -59,13 +56,6 @@ class Kept(NamedTuple):
     source: int
 
 
-class Row(NamedTuple):
-    """What a hole holds: a row of the matrix."""
-
-    number: int
-
-
-Bound = int | Row  # a constant, or a row
 Path = tuple[int, ...]  # a record of the body; or a loop in it, its iteration, and a path in that loop's body
 
 
@@ -149,7 +139,7 @@ class _Builder:
             holes.setdefault(hole.record, []).append((hole.offset - record.offset, hole.width, value))
         for number, record in enumerate(template.records):
             data = template.body[record.offset : record.offset + record.length]
-            here = _Bytes(data, holes.get(number, ()))
+            here = Operands(data, holes.get(number, ()))
             if record.inner is not None:
                 self._unroll(record, here, (*path, number))
                 continue
@@ -161,7 +151,7 @@ class _Builder:
 
     # Inner loops ------------------------------------------------------------------------------------------------
 
-    def _unroll(self, record: Record, data: _Bytes, path: Path) -> None:
+    def _unroll(self, record: Record, data: Operands, path: Path) -> None:
         inner = record.inner
         assert inner is not None
         count = data.constant(16, 8)
@@ -221,7 +211,7 @@ class _Builder:
 
     # Steps ------------------------------------------------------------------------------------------------------
 
-    def _step(self, record: Record, data: _Bytes) -> Step:
+    def _step(self, record: Record, data: Operands) -> Step:
         name = record.row.name
         resources = self._resources
         if name == "LAUNCH":
@@ -267,7 +257,7 @@ class _Builder:
         end = len(self.results)
         return Step(kind, operands, holes, result_at=end, result_end=end, **objects)
 
-    def _write(self, record: Record, data: _Bytes) -> Step:
+    def _write(self, record: Record, data: Operands) -> Step:
         stream = self._resources.streams.get(data.constant(40, 4))
         operands, holes = self._address(data, 8, 40, 0)
         if record.row.name == "WRITE_KEPT":
@@ -288,7 +278,7 @@ class _Builder:
                 holes += tuple(Hole(hole.at + 32, hole.width, hole.row) for hole in changing)
         return self._made(Kind.WRITE, operands + raw, holes, stream=stream)
 
-    def _read(self, data: _Bytes) -> Step:
+    def _read(self, data: Operands) -> Step:
         stream = self._resources.streams.get(data.constant(40, 4))
         width, height = data.constant(24, 8), data.constant(32, 8)
         size = width * height
@@ -303,7 +293,7 @@ class _Builder:
         self._add_results(_DATA.pack(_DATA.size + size + padding, 3, 0, slot, 0, 0, size, 0) + bytes(size + padding))
         return Step(Kind.READ, operands, holes, stream=stream, result_at=at + _DATA.size, result_end=len(self.results))
 
-    def _answered(self, data: _Bytes, slot_at: int, step: Step) -> Step:
+    def _answered(self, data: Operands, slot_at: int, step: Step) -> Step:
         """A step with a STATUS of 0."""
         slot, row = data.whole(slot_at, 4)
         at = len(self.results)
@@ -317,7 +307,7 @@ class _Builder:
         if len(self.results) > MAX_RESULTS:
             raise Declined
 
-    def _address(self, data: _Bytes, begin: int, end: int, at: int) -> tuple[bytes, tuple[Hole, ...]]:
+    def _address(self, data: Operands, begin: int, end: int, at: int) -> tuple[bytes, tuple[Hole, ...]]:
         """Operands of a record, the address at `at` followed by pitch, width and height."""
         operands, holes = data.part(begin, end)
         width_at = 32 if end == 56 else 16  # COPY's two addresses share their extent
@@ -338,54 +328,3 @@ class _Builder:
         (pitch,), (width, height) = _U64.unpack_from(operands, pitch_at), struct.unpack_from("<QQ", operands, width_at)
         resolved = self._resources.rows(address, pitch, width, height).address
         return operands[:address_at] + _U64.pack(resolved) + operands[address_at + 8 :], holes
-
-
-class _Bytes:
-    """A record's bytes: constants filled in, and the holes that are left."""
-
-    def __init__(self, data: bytes, holes: Sequence[tuple[int, int, Bound]]) -> None:
-        left: list[Hole] = []
-        for at, width, value in holes:
-            if isinstance(value, Row):
-                left.append(Hole(at, width, value.number))
-            else:
-                data = data[:at] + value.to_bytes(width, "little") + data[at + width :]
-        self._data = data
-        self._holes = left
-
-    def fixed(self, begin: int, end: int) -> bytes:
-        """Bytes without holes."""
-        for hole in self._holes:
-            if hole.at < end and hole.at + hole.width > begin:
-                raise Declined
-        return self._data[begin:end]
-
-    def constant(self, at: int, size: int) -> int:
-        return int.from_bytes(self.fixed(at, at + size), "little")
-
-    def zero(self, at: int) -> None:
-        """A reserved field: what is not 0 is refused where it comes."""
-        if self.constant(at, 4):
-            raise Declined
-
-    def whole(self, at: int, size: int) -> tuple[int, int | None]:
-        """A field that is constant, or one hole: its row."""
-        for hole in self._holes:
-            if hole.at == at and hole.width == size:
-                return 0, hole.row
-        return self.constant(at, size), None
-
-    def part(self, begin: int, end: int) -> tuple[bytes, tuple[Hole, ...]]:
-        """Bytes with their holes, counted from `begin`."""
-        holes = []
-        for hole in self._holes:
-            if hole.at < end and hole.at + hole.width > begin:
-                if hole.at < begin or hole.at + hole.width > end:
-                    raise Declined
-                holes.append(Hole(hole.at - begin, hole.width, hole.row))
-        return self._data[begin:end], tuple(holes)
-
-    def sum(self, at: int, size: int) -> tuple[int, list[tuple[int, int]]]:
-        """A little-endian field as a constant and (row, factor) terms."""
-        data, holes = self.part(at, at + size)
-        return int.from_bytes(data, "little"), [(hole.row, 1 << 8 * hole.at) for hole in holes]

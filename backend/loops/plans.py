@@ -10,7 +10,7 @@ from collections import OrderedDict
 from farlane.backend.loops import columns
 from farlane.backend.loops.plan import Plan, plan
 from farlane.backend.loops.template import Hole, Template
-from farlane.backend.resources import Resources
+from farlane.backend.objects.resources import Resources
 
 MAX_PLANS = 16  # of one template
 # A plan, and a table of it, take as long as walking so many records more than the body has, so many times, so far (benchmarks/replay_loops.py).

@@ -6,6 +6,8 @@ server/edge.py and server/service.py work with.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 try:
     from farlane.backend.plane.farlane_plane import Call, CallGone, MessageRefused, Server, Tape, read_tape
 except ImportError as error:
@@ -14,4 +16,7 @@ except ImportError as error:
         "run `python backend/plane/build.py`"
     ) from error
 
-__all__ = ["Call", "CallGone", "MessageRefused", "Server", "Tape", "read_tape"]
+if TYPE_CHECKING:
+    from farlane.backend.plane.farlane_plane import Kind
+
+__all__ = ["Call", "CallGone", "Kind", "MessageRefused", "Server", "Tape", "read_tape"]

@@ -1,6 +1,9 @@
 """What binding/src/lib.rs offers."""
 
 from collections.abc import Callable, Sequence
+from typing import Literal
+
+Kind = Literal["tcp", "unix", "rings"]
 
 class CallGone(Exception):
     """The call was cancelled, or its connection broke."""
@@ -36,6 +39,13 @@ class Call:
     def peer(self) -> str: ...
     @property
     def cancelled(self) -> bool: ...
+    @property
+    def has_rings(self) -> bool:
+        """Whether messages go through shared memory."""
+
+    def ticket(self) -> bytes | None:
+        """What the guest is to say at the rings' socket, once; None where it cannot come there."""
+
     def cancel(self) -> None: ...
     def receive(self, timeout: float | None = None) -> Tape | bytes | None:
         """The next message: a Tape, the bytes of another one, or None when the guest will send no more.
@@ -63,7 +73,7 @@ class Server:
     """A server that listens.
 
     Args:
-        listeners: (file descriptor of a listening socket, whether it is a Unix socket); they are the server's from now on.
+        listeners: (file descriptor of a listening socket, what it is for); they are the server's from now on.
         serve: is given each call, on a thread of the call's own, and finishes it.
         cancelled: is given a call that was cancelled while its thread is busy elsewhere.
         warn: is given a text for the log.
@@ -79,7 +89,7 @@ class Server:
 
     def __init__(
         self,
-        listeners: Sequence[tuple[int, bool]],
+        listeners: Sequence[tuple[int, Kind]],
         serve: Callable[[Call], None],
         cancelled: Callable[[Call], None],
         warn: Callable[[str], None],

@@ -1,19 +1,24 @@
 """Where a host listens and whom it serves there: sockets, limits, stopping.
 
-Owns the endpoints. Connections, HTTP/2 and the threads of calls are the data plane's (farlane.backend.plane), which gives each call to
+Owns the endpoints; each Unix socket has a second one beside it, where guests come to their shared memory. Connections, HTTP/2 and the threads of calls are the data plane's (farlane.backend.plane), which gives each call to
 service.py on a thread of the call's own.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from farlane.backend.host import Host
+from farlane.backend.host.host import Host
+from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.plane import Server
 from farlane.backend.server.endpoint import Endpoint, EndpointError, UnixEndpoint
 from farlane.backend.server.service import Service
-from farlane.backend.session import MESSAGE_BYTES
+
+if TYPE_CHECKING:
+    from farlane.backend.plane import Kind
 
 log = logging.getLogger("farlane.server")
 
@@ -29,7 +34,8 @@ class Edge:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._server: Server | None = None
-        self._endpoints: list[Endpoint] = []
+        self._bound: list[Endpoint] = []
+        self._removed: list[Endpoint] = []  # at the end
 
     @property
     def calls(self) -> int:
@@ -42,24 +48,26 @@ class Edge:
         Raises:
             EndpointError: one of them cannot be used; nothing is started.
         """
-        listeners = []
+        sockets: list[tuple[socket.socket, Kind]] = []
         try:
             for endpoint in endpoints:
                 bound, listener = endpoint.listen()
-                self._endpoints.append(bound)
-                listeners.append(listener)
+                self._bound.append(bound)
+                self._removed.append(bound)
+                sockets.append((listener, "unix" if isinstance(bound, UnixEndpoint) else "tcp"))
+                if isinstance(bound, UnixEndpoint) and bound.rings.fits:
+                    beside, listener = bound.rings.listen()
+                    self._removed.append(beside)
+                    sockets.append((listener, "rings"))
         except EndpointError:
-            for listener in listeners:
+            for listener, _ in sockets:
                 listener.close()
             self._remove()
             raise
         calls = self._host.session_limit + SPARE_CALLS
         service = Service(self._host)
         self._server = Server(
-            [
-                (listener.detach(), isinstance(each, UnixEndpoint))
-                for each, listener in zip(self._endpoints, listeners, strict=True)
-            ],
+            [(listener.detach(), kind) for listener, kind in sockets],
             service.serve,
             service.cancelled,
             log.warning,
@@ -69,7 +77,7 @@ class Edge:
             keepalive=KEEPALIVE_SECONDS,
             keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS,
         )
-        return list(self._endpoints)
+        return list(self._bound)
 
     def stop(self, grace: float) -> None:
         """Takes no new calls, gives the open ones `grace` seconds, then cancels them, which interrupts their work, and waits until they are gone."""
@@ -80,6 +88,7 @@ class Edge:
         self._remove()
 
     def _remove(self) -> None:
-        for endpoint in self._endpoints:
+        for endpoint in self._removed:
             endpoint.remove()
-        self._endpoints.clear()
+        self._removed.clear()
+        self._bound.clear()

@@ -16,6 +16,7 @@ from pathlib import Path
 from farlane import hosturl
 
 BACKLOG = 128  # guests whose connections wait to be accepted
+RINGS_SUFFIX = ".rings"
 UNIX_PATH_LIMIT = 107  # sockaddr_un.sun_path, without its terminating zero
 FORMS = hosturl.FORMS
 
@@ -76,9 +77,19 @@ class UnixEndpoint(hosturl.UnixUrl):
             os.umask(mask)
         return self, listener
 
+    @property
+    def fits(self) -> bool:
+        """Whether the system takes so long a path."""
+        return len(os.fsencode(self.path)) <= UNIX_PATH_LIMIT
+
+    @property
+    def rings(self) -> UnixEndpoint:
+        """Where guests of this endpoint come to their rings (tape.md, "Rings")."""
+        return UnixEndpoint(f"{self.path}{RINGS_SUFFIX}")
+
     def _prepare(self) -> None:
         """Removes the socket that a dead host left behind."""
-        if len(os.fsencode(self.path)) > UNIX_PATH_LIMIT:
+        if not self.fits:
             raise EndpointError(f"cannot listen on {self}: the path is longer than {UNIX_PATH_LIMIT} bytes")
         if not Path(self.path).parent.is_dir():
             raise EndpointError(f"cannot listen on {self}: the folder {Path(self.path).parent} does not exist")

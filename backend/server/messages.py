@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from farlane.backend.device.base import Description
-from farlane.backend.host import Admission, Greeting, Refused, version
-from farlane.backend.manifests import GuestObject
-from farlane.backend.payloads import CACHE_BYTES, CODECS
+from farlane.backend.host.host import Admission, Greeting, Refused, version
+from farlane.backend.host.manifests import GuestObject
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
+from farlane.backend.objects.payloads import CACHE_BYTES, CODECS
 from farlane.backend.replay import Piece
-from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
 from farlane.v1 import session_pb2 as pb
 
 _HOST_REPLY = b"\x1a"  # HostMessage.reply
@@ -120,7 +120,7 @@ def _varint_bytes(value: int) -> bytes:
     return bytes(out)
 
 
-def write_welcome(admission: Admission) -> bytes:
+def write_welcome(admission: Admission, rings_ticket: bytes | None = None) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
     return pb.HostMessage(
@@ -140,6 +140,7 @@ def write_welcome(admission: Admission) -> bytes:
             payload_cache_bytes=CACHE_BYTES if admission.tape_version >= 2 else 0,
             codecs=CODECS if admission.tape_version >= 2 else (),
             checks=admission.checks,
+            rings_ticket=rings_ticket or b"",
         )
     ).SerializeToString()
 

@@ -15,7 +15,16 @@ import threading
 from collections.abc import Callable
 
 from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
-from farlane.backend.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Admission, Greeting, Host, Reason, Refused, version
+from farlane.backend.host.host import (
+    TAPE_VERSION_MAX,
+    TAPE_VERSION_MIN,
+    Admission,
+    Greeting,
+    Host,
+    Reason,
+    Refused,
+    version,
+)
 from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
 from farlane.backend.server import messages
 from farlane.v1 import admin_pb2
@@ -95,7 +104,7 @@ class Service:
         with self._lock:
             self._running[call.number] = session.interrupt
         try:
-            call.send(messages.write_welcome(admission), flush=False)
+            call.send(messages.write_welcome(admission, call.ticket()), flush=False)
             why = converse(admission, call)
             return Status.OK, ""
         except (CallGone, DeadTransport) as error:

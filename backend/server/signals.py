@@ -2,7 +2,7 @@
 
 Python runs a handler when its main thread next runs Python. A signal that comes between that thread's last look and the system call
 it then sleeps in, or that the kernel gives to another thread, ends no sleep on a lock: a host that waits for an event would never hear
-of it, which happens to one that is told to end as soon as it has said that it listens. So the main thread sleeps on a pipe
+of it, which happens to one that gets a signal as soon as it has said that it listens. So the main thread sleeps on a pipe
 that the interpreter's own handler writes to, which runs at once and in whatever thread.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 
 class Signals:
-    """Told of `numbers` from now on, in place of what was done for them. For the main thread, once in a process.
+    """Hears of `numbers` from now on, in place of what was done for them. For the main thread, once in a process.
 
     The first one ends `wait`, also a later one's; the second one ends the process at once, with 128 and its number.
     """

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from farlane.backend.device.sim.options import VARIABLE, Settings
+from farlane.backend.device.sim.options import Settings
 
 START_SECONDS = 60.0
 
@@ -60,12 +60,12 @@ def run(
         settings = folder / "settings.json"
         settings.write_text(json.dumps(asdict(wanted)), encoding="utf-8")
         url = f"unix://{folder}/host.sock"
-        variables = {**os.environ, **(environment or {}), VARIABLE: str(settings)}
-        host = _serve(url, variables, serving)
+        variables = {**os.environ, **(environment or {})}
+        host = _serve(url, variables, ["--model", str(settings), *serving])
         try:
             launcher = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", url, "--no-manifest"]
             launcher += [*options, "--", *command]
-            status = _wait(launcher, {name: value for name, value in variables.items() if name != VARIABLE})
+            status = _wait(launcher, variables)
         finally:
             host.send_signal(signal.SIGTERM)
             ended = host.wait()

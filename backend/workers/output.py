@@ -52,7 +52,7 @@ class StandardError(_Descriptor):
         super().__init__(2, "farlane-complaints")
 
     def close(self) -> None:
-        """What nobody has taken is for the host's log."""
+        """The rest, which no guest has asked for, is for the host's log."""
         data = self.take()[-_KEPT:]
         if data:
             os.write(self._before, data)

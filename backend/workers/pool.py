@@ -23,8 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farlane.backend.device.base import Description
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
-from farlane.backend.host import Reason, Refused
+from farlane.backend.host.host import Reason, Refused
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 from farlane.backend.workers.wire import Gone, Kind, Wire
 
@@ -38,14 +39,14 @@ log = logging.getLogger("farlane.workers")
 class Worker:
     """One process, from its start to its end."""
 
-    def __init__(self, device: str, options: dict[str, Any], variables: dict[str, str], log_level: str) -> None:
+    def __init__(self, device: str, options: DeviceOptions, variables: dict[str, str], log_level: str) -> None:
         ours, theirs = socket.socketpair()
         end, self._lifeline = os.pipe()  # neither is inherited by other workers
         try:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-m", "farlane.backend.workers.process", "--device", device, "--options",
-                    json.dumps(options), "--wire", str(theirs.fileno()), "--lifeline", str(end),
+                    options.to_json(), "--wire", str(theirs.fileno()), "--lifeline", str(end),
                     "--log-level", log_level,
                 ],
                 pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -120,6 +121,7 @@ class WorkerPool:
     """The workers of one device.
 
     Args:
+        options: what each worker opens the device with.
         gpus: the GPUs to place sessions on; empty for a device that is no GPU.
         warm: workers of each GPU that wait for a session.
         limit: sessions on one GPU at once.
@@ -133,7 +135,7 @@ class WorkerPool:
         warm: int = 1,
         limit: int = 64,
         sharing: Sharing = Sharing.TIME,
-        options: dict[str, Any] | None = None,
+        options: DeviceOptions = DEFAULT,
         log_level: str = "warning",
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
@@ -143,7 +145,7 @@ class WorkerPool:
         """
         self.device = device
         self.sharing = sharing
-        self._options = options or {}
+        self._options = options
         self._warm = warm
         self._limit = limit
         self._log_level = log_level

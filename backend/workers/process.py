@@ -1,6 +1,6 @@
 """A worker: a process with one device that replays one session, and then ends.
 
-Owns the worker's life: it opens the device while nobody waits yet, says so, is given a session, answers its tapes, closes the context and exits. What a
+Owns the worker's life: it opens the device before a session waits for it, says so, is given a session, answers its tapes, closes the context and exits. What a
 session holds is thus given back twice, by its context and by the end of the process. A worker whose host has gone ends at once, whatever it runs: a
 thread watches the pipe that the host holds open.
 
@@ -19,14 +19,15 @@ import sys
 import threading
 from typing import Any
 
-from farlane.backend import log as logs
 from farlane.backend.device import registry
 from farlane.backend.device.base import Context, Description, Device
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.errors import DeadTransport, ProtocolError
-from farlane.backend.host import Refused, open_session
-from farlane.backend.images import ImageStore, SessionImages, digest_of
+from farlane.backend.host.host import Refused, open_session
+from farlane.backend.host.session import Session
+from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
 from farlane.backend.server.messages import write_reply
-from farlane.backend.session import Session
+from farlane.backend.system import log as logs
 from farlane.backend.workers.output import StandardError, StandardOutput
 from farlane.backend.workers.wire import Gone, Kind, Wire, tape
 
@@ -157,16 +158,17 @@ def _end_with_host(lifeline: int) -> None:
     threading.Thread(target=watch, name="farlane-lifeline", daemon=True).start()
 
 
-def _open_device(name: str, options: dict[str, Any], complaints: StandardError | None) -> Device:
-    if complaints is not None:  # the driver prints what kernels print
-        options |= {"output": StandardOutput().take, "complaints": complaints.take}
-    return registry.open_device(name, **options)
+def _open_device(name: str, options: DeviceOptions, complaints: StandardError | None) -> Device:
+    if complaints is None:
+        return registry.open_device(name, options)
+    output = StandardOutput()  # the driver prints what kernels print
+    return registry.open_device(name, options, output=output.take, complaints=complaints.take)
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="farlane worker")
     parser.add_argument("--device", required=True)
-    parser.add_argument("--options", default="{}", help="JSON: what the device's constructor takes")
+    parser.add_argument("--options", default="{}", help="JSON: the device's options")
     parser.add_argument("--wire", type=int, required=True, help="file descriptor of a socket to the host")
     parser.add_argument(
         "--lifeline", type=int, required=True, help="file descriptor of a pipe that the host holds open"
@@ -180,7 +182,7 @@ def main(argv: list[str] | None = None) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     wire = Wire(socket.socket(fileno=arguments.wire))
     try:
-        device = _open_device(arguments.device, json.loads(arguments.options), complaints)
+        device = _open_device(arguments.device, DeviceOptions.from_json(arguments.options), complaints)
     except registry.DeviceUnavailable as error:
         wire.send(Kind.UNAVAILABLE, str(error).encode())
         return 1

@@ -1,6 +1,6 @@
 """A worker's session as the host sees it: bytes in, encoded replies out.
 
-Owns the conversation with one worker, and what the host keeps of the session: the images that it was told of or uploaded. The guest's end interrupts
+Owns the conversation with one worker, and what the host keeps of the session: the images that the guest knows of or uploaded. The guest's end interrupts
 by ending the process; nothing gentler stops a GPU's kernel.
 
 Locking: as `backend.session.Session`: one thread at a time, `interrupt` from any.
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device.base import CudaError, Description, Window
 from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
-from farlane.backend.host import Reason, Refused
-from farlane.backend.images import SessionImages
-from farlane.backend.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.host.host import Reason, Refused
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers.pool import Worker, WorkerPool
 from farlane.backend.workers.wire import Gone, Kind
 
@@ -70,7 +70,7 @@ class WorkerSession:
         """Opens the session in its worker.
 
         Args:
-            known: digests of images that the guest was told of.
+            known: digests of images that the guest knows of.
             release: takes the worker when the session has ended.
 
         Raises:

@@ -2,7 +2,7 @@
 
     python benchmarks/memory/oversubscription.py [--times 2 4 8] [--scenarios mixing layers pointers] [--repetitions 3]
 
-Each program (tests/e2e/programs/reuse.cu) runs with enough memory and with 2 MiB, under every policy, on the same host program; outputs are compared. Bytes are exact. What a policy knows of the future ends where a message
+Each program (tests/e2e/calls/programs/reuse.cu) runs with enough memory and with 2 MiB, under every policy, on the same host program; outputs are compared. Bytes are exact. What a policy knows of the future ends where a message
 ends, and the shim sends a message that has waited for 200 us: a program that is held up may move other bytes, and then the least and the most are printed. The device's time is the median of the repetitions, in CPU seconds of the host's kernels and copies: runs are interleaved.
 """
 
@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from farlane.backend.memory.planner.policies import POLICIES
+from farlane.backend.memory.replacement import POLICIES
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import install
 
-SOURCE = Path(__file__).resolve().parents[2] / "tests" / "e2e" / "programs" / "reuse.cu"
+SOURCE = Path(__file__).resolve().parents[2] / "tests" / "e2e" / "calls" / "programs" / "reuse.cu"
 DEVICE = 2  # MiB
 
 

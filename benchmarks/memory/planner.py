@@ -23,18 +23,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import recorded
+from bound import Bound, least_moved
 from farlane.backend.memory.planner.aside import set_aside
-from farlane.backend.memory.planner.bound import Bound, least_moved
 from farlane.backend.memory.planner.exhaustive import MOST_OBJECTS, best_plan
 from farlane.backend.memory.planner.genetic import GeneticSpec, search
+from farlane.backend.memory.planner.greedy import greedily
 from farlane.backend.memory.planner.merging import merge_adjacent
-from farlane.backend.memory.planner.rivals.assigning import at_random, greedily
-from farlane.backend.memory.planner.rivals.belady import needed_last
-from farlane.backend.memory.planner.rivals.lru import least_recently_used
-from farlane.backend.memory.planner.rivals.replay import Eviction
-from farlane.backend.memory.planner.rivals.replay import replay as moved_by
+from farlane.backend.memory.planner.replay import replay as moved_by
 from farlane.backend.memory.planner.segments import choose
 from farlane.backend.memory.planner.trace import Access, Trace
+from farlane.backend.memory.replacement import LeastRecentlyUsed, NeededLast, Policy
+from random_plans import at_random
 
 SEEDS = 4
 
@@ -136,7 +135,7 @@ def compare(name: str, trace: Trace) -> None:
     few = choose(planned)
     best = best_plan(planned, few) if len(few.order) <= MOST_OBJECTS else None
 
-    def evicting(policy: Eviction, contiguous: bool) -> Callable[[], int]:
+    def evicting(policy: Policy, contiguous: bool) -> Callable[[], int]:
         return lambda: moved_by(trace, policy, contiguous=contiguous).bytes_moved
 
     figures: dict[str, int | None] = {
@@ -144,10 +143,10 @@ def compare(name: str, trace: Trace) -> None:
         "dp": best.bytes_moved + staying if best else None,
         "greedy": greedy.bytes_moved if greedy else None,
         "random": drawn.bytes_moved if drawn else None,
-        "lru": evicting(least_recently_used, False)(),
-        "lru, contiguous": evicting(least_recently_used, True)(),
-        "future": evicting(needed_last, False)(),
-        "future, contiguous": evicting(needed_last, True)(),
+        "lru": evicting(LeastRecentlyUsed(), False)(),
+        "lru, contiguous": evicting(LeastRecentlyUsed(), True)(),
+        "future": evicting(NeededLast(by_size=True), False)(),
+        "future, contiguous": evicting(NeededLast(by_size=True), True)(),
     }
     try:
         bound = least_moved(trace, seconds=20)

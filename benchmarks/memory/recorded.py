@@ -31,7 +31,7 @@ def commands() -> dict[str, list[str]]:
     toolchain = install(TOOLCHAIN)
     entries = {entry.name: entry for entry in registry.load(TESTS / "native" / "registry.toml")}
     found = {name: entries[name].compiled(toolchain, Build(architecture="sm_75")) for name in NATIVE if name in entries}
-    reuse = compile_program(toolchain, [TESTS / "e2e" / "programs" / "reuse.cu"], "reuse", Build())
+    reuse = compile_program(toolchain, [TESTS / "e2e" / "calls" / "programs" / "reuse.cu"], "reuse", Build())
     return found | {words.replace(" ", "-"): [str(reuse), *words.split()] for words in REUSE}
 
 

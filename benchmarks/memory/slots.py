@@ -14,9 +14,9 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from farlane.backend.memory.slots.allocator import Compacting, SlotAllocator, Slots
+from farlane.backend.memory.slots.allocator import SlotAllocator
 from farlane.backend.memory.slots.policies import POLICIES, SplitEnds
-from farlane.backend.memory.slots.queueing import Load, full_queue, open_load, simulate, uniform
+from queueing import Compacting, Load, Slots, full_queue, open_load, simulate, uniform
 
 BOUND = "bound"
 # slots, largest size, points over first-fit that are wanted

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-from farlane.backend.memory.slots.allocator import Compacting, SlotAllocator
+from farlane.backend.memory.slots.allocator import SlotAllocator
 from farlane.backend.memory.slots.policies import POLICIES, SplitEnds
-from farlane.backend.memory.slots.queueing import Load, simulate
 from numpy.typing import NDArray
+from queueing import Compacting, Load, simulate
 from slots import FULL, LOADS, WAIT_GOAL, interval, ratio_interval, verdict
 
 NAMES = ("two-ended", "first-fit", "best-fit", "split-ends", "bound")

@@ -25,7 +25,7 @@ def main() -> int:
     model.time = types.SimpleNamespace(perf_counter=time.thread_time)
     if sys.argv[1] == "untranslated":
         plain = tiers.options
-        tiers.options = lambda: dataclasses.replace(plain(), untranslated=True)
+        tiers.options = lambda wanted=True: dataclasses.replace(plain(wanted), untranslated=True)
     return serve.main(sys.argv[2:])
 
 

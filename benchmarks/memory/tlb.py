@@ -20,7 +20,6 @@ from farlane.backend.memory.paging import PageTable
 from farlane.backend.memory.tlb import Counts, Spec, Stream
 from farlane.backend.memory.tlb import rivals as rival
 from farlane.backend.memory.tlb.fast import FastTlb
-from farlane.backend.memory.tlb.reference import ReferenceTlb
 from tlb_streams import PROGRAMS, Program
 
 SHARING = 0.5  # a sharing program: the oracle finds at least this part of the private misses in a peer
@@ -156,7 +155,7 @@ def grid(programs: Sequence[Program], base: Spec) -> None:
 
 
 def cost(programs: Sequence[Program], base: Spec, specs: dict[str, Spec]) -> None:
-    """Time per request, compiled and not; and what leaving out certain hits changes."""
+    """Time per request; and what leaving out certain hits changes."""
     print(
         "\nCost per request, medians of 3 (CPU time), on at most 400 requests of each core; and the fast mode against the exact one, whole programs"
     )
@@ -164,22 +163,18 @@ def cost(programs: Sequence[Program], base: Spec, specs: dict[str, Spec]) -> Non
         table, streams = program.space.table(base.page_bytes), list(program.streams(base.cores, base.page_shift))
         short = streams[0].slice(0, 400)
         for name in ("none", "s3"):
-            times = {}
-            for kind in (FastTlb, ReferenceTlb):
-                kind(specs[name], table).run(short.slice(0, 5))
-                runs = []
-                for _ in range(3):
-                    model = kind(specs[name], table)
-                    start = time.process_time()
-                    model.run(short)
-                    runs.append((time.process_time() - start) / len(short) * 1e6)
-                times[kind] = statistics.median(runs)
+            FastTlb(specs[name], table).run(short.slice(0, 5))
+            runs = []
+            for _ in range(3):
+                model = FastTlb(specs[name], table)
+                start = time.process_time()
+                model.run(short)
+                runs.append((time.process_time() - start) / len(short) * 1e6)
             exact = total(specs[name], table, streams)
             less = total(specs[name], table, [stream.compress() for stream in streams])
             left = 1 - sum(len(stream.compress()) for stream in streams) / exact.requests
             print(
-                f"  {program.name:10} {name:5} compiled {times[FastTlb]:6.2f} us, reference {times[ReferenceTlb]:7.1f} us, ratio"
-                f" {times[ReferenceTlb] / times[FastTlb]:5.0f}; fast mode leaves out {left:5.1%}: latency {less.latency / exact.latency - 1:+.2%},"
+                f"  {program.name:10} {name:5} {statistics.median(runs):6.2f} us; fast mode leaves out {left:5.1%}: latency {less.latency / exact.latency - 1:+.2%},"
                 f" walks {less.walks / exact.walks - 1:+.2%}, cycles {less.cycles / exact.cycles - 1:+.2%}",
                 flush=True,
             )

@@ -23,8 +23,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from farlane.backend.device.sim.options import VARIABLE, Settings
-from farlane.backend.jit.compile import tiers
+from farlane.backend.device import options
+from farlane.backend.device.sim.options import Settings
 from farlane.backend.memory import config
 from farlane.backend.simulation import running, sweep
 from farlane.frontend.devtools.programs import Build, compile_program
@@ -100,9 +100,9 @@ def timed_host(kind: str, settings: Path | None, folder: Path) -> Iterator[str]:
     reader, writer = os.pipe()
     variables = {key: value for key, value in os.environ.items() if not key.startswith("FARLANE_SIM")}
     variables["FARLANE_SIM_THREADS"] = "1"
-    variables[tiers.VARIABLE] = "off"  # kernels have tier 2 code at once
+    variables[options.TIERS] = "off"  # kernels have tier 2 code at once
     if settings is not None:
-        variables[VARIABLE] = str(settings)
+        variables[options.MODEL] = str(settings)
     command = [sys.executable, str(Path(__file__).parent / "timed_host.py"), kind, "--listen", url, "--no-analyze"]
     command += ["--die-with-parent", "--log-level", "error", "--ready-fd", str(writer)]
     with subprocess.Popen(command, pass_fds=(writer,), env=variables, stdout=subprocess.DEVNULL) as host:

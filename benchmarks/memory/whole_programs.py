@@ -20,10 +20,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from farlane.backend.device.sim.options import VARIABLE, Settings
+from farlane.backend.device.options import MODEL
+from farlane.backend.device.sim.options import Settings
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
-from farlane.backend.memory.cores.touches import rows
+from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.slots.core import Demand
 from tlb_programs import PROGRAMS, SLOWDOWN, compiled
 
@@ -51,7 +52,7 @@ def prepare() -> None:
     """The model's compiled code is on disk behind this: a host does not wait until it is made, and would be ended before."""
     model = MemoryModel(config.preset(config.presets()[0]))
     model.begin("", 0, Demand(0, 16, 32), 1)
-    model.touch(rows([1], 0, 0, 0, 0))
+    model.touch(records([1], 0, 0, 0, 0))
     model.barrier()
 
 
@@ -65,7 +66,7 @@ def measure(name: str, presets: Sequence[str], runs: int, folder: Path) -> dict[
         report = folder / f"{name}-{preset}.json"
         settings = folder / f"{name}-{preset}-settings.json"
         settings.write_text(json.dumps(asdict(Settings(preset, str(report)))))
-        environments[preset] = {**base, VARIABLE: str(settings)}
+        environments[preset] = {**base, MODEL: str(settings)}
     command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--no-manifest", "--", compiled(name)]
     found: dict[str, list[tuple[float, float]]] = {mode: [] for mode in environments}
     for mode, environment in environments.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from farlane.frontend.shim_library import MODES
@@ -39,7 +40,7 @@ class Table:
         return "\n".join([*lines, *([self.remark] if self.remark else []), ""])
 
     def markdown(self) -> str:
-        lines = [f"### {self.title}", "", *([self.remark, ""] if self.remark else [])]
+        lines = [f"### {self.title}", "", *textwrap.wrap(self.remark, 120), *([""] if self.remark else [])]
         lines.append("| " + " | ".join(self.headings) + " |")
         lines.append("|---" + "|---:" * (len(self.headings) - 1) + "|")
         return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in self.rows), ""])
@@ -192,24 +193,25 @@ def text(record: Record) -> str:
 
 MARKDOWN_HEAD = """# Round trips
 
-What deferral saves at a distance. Written by `farlane bench roundtrips --output docs` (also part of `make bench`); the same figures are in
-[roundtrips.html](roundtrips.html) and [roundtrips.json](roundtrips.json).
+What deferral saves at a distance. `farlane bench roundtrips --output docs/roundtrips` writes this page (also part of
+`make bench`). The same figures are in [roundtrips.html](roundtrips.html) and [roundtrips.json](roundtrips.json).
 
     farlane bench roundtrips                       # everything, about twenty minutes
     farlane bench roundtrips --only repeated,cg-host --distances 500
     farlane bench roundtrips --output FOLDER       # roundtrips.json, .md, .html, .png
 
 Guest and host run on one machine over a Unix socket with the simulated device. Between them is a forwarder
-([delay_proxy.cpp](../benchmarks/roundtrips/delay_proxy.cpp)) that delays each direction by half the round trip and does not limit bandwidth. All programs
-print the same in all modes; a difference ends the benchmark. The modes take turns; figures are medians. The host compiles kernels by tier 2 at
-once (`FARLANE_JIT_TIERS=off`): else a mode whose runs come later would have faster kernels.
+([delay_proxy.cpp](../../benchmarks/roundtrips/delay_proxy.cpp)), which delays each direction by half the round trip.
+It does not limit bandwidth. All programs print the same in all modes; a difference ends the benchmark. The modes take
+turns; figures are medians. The host compiles kernels by tier 2 at once (`FARLANE_JIT_TIERS=off`): else a mode whose runs
+come later would have faster kernels.
 
 ![wall time at 500 us, and round trips](roundtrips.png)
 """
 
 
 def markdown(record: Record) -> str:
-    parts = [MARKDOWN_HEAD, circumstances(record), ""]
+    parts = [MARKDOWN_HEAD, *textwrap.wrap(circumstances(record), 120), ""]
     parts += [table.markdown() for table in [*tables(record), programs(record)]]
     parts += [f"Left out: {reason}." for reason in record.left_out]
     return "\n".join(parts).rstrip() + "\n"

@@ -46,7 +46,7 @@ class RunCommand:
             help="device memory on the embedded host when the program may allocate more than that: data then move to the host and back",
         )
         parser.add_argument(
-            "--memory-policy", metavar="lru|future|genetic|dp", help="what moves when it is full (default: future)"
+            "--memory-policy", metavar="POLICY", help="who goes when it is full (`farlane serve --help` names them)"
         )
         parser.add_argument(
             "--memory-trace", metavar="FILE", help="write what launches and copies access, for `farlane plan`"
@@ -60,6 +60,13 @@ class RunCommand:
             choices=shim_library.TIMINGS,
             default=None,
             help="whether the program's clocks wait for work whose synchronization was answered early (default: faithful)",
+        )
+        parser.add_argument(
+            "--transport",
+            choices=shim_library.TRANSPORTS,
+            default=None,
+            help="what carries messages: shared memory (shm) where the host is on this machine and listens on a Unix socket, else gRPC "
+            "(default: auto)",
         )
         parser.add_argument(
             "--guards",
@@ -148,6 +155,7 @@ class RunCommand:
                 guards=_guards(arguments),
                 checks=checks,
                 interop=interop,
+                transport=arguments.transport,
             )
             steering.steer(environment, arguments.device, None if embedded else host)
             if os.environ.get(shim_library.SMI) != "off":

@@ -1,8 +1,8 @@
 """Compiling CUDA programs, each once: results are kept under a key of everything that goes into them.
 
 Owns the cache `<cache>/programs/<key>/<name>` and the translation of a few options between nvcc and clang. The key
-covers the sources, every header beside them, the options, the toolchain's exact wheels and the host compiler, so a
-stale program is never returned. Files appear by rename under a lock for each key; concurrent callers compile once.
+covers the sources, every header that they include by its place, the options, the toolchain's exact wheels and the host
+compiler, so a stale program is never returned. Files appear by rename under a lock for each key; concurrent callers compile once.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from farlane.frontend.devtools.toolchain import CLANG, Toolchain, cache_folder, 
 
 # By its place: the guest image compiles programs with this folder alone (docker/Dockerfile).
 DRIVER_LIBRARY = Path(__file__).resolve().parents[1] / "lib/libcuda.so.1"
-HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
+_INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 class CompileError(Exception):
@@ -94,15 +95,27 @@ def _compile(toolchain: Toolchain, command: list[str], output: Path) -> None:
 
 
 def _key(toolchain: Toolchain, sources: Sequence[Path], name: str, command: list[str]) -> str:
-    headers = {header for source in sources for header in source.parent.iterdir() if header.suffix in HEADER_SUFFIXES}
     digest = hashlib.sha256()
     options = [option.replace(str(toolchain.root), "") for option in command]
     description = [name, options, toolchain.specification.wheels, _host_compiler(toolchain.specification.compiler)]
     digest.update(json.dumps(description).encode())
-    for path in [*sources, *sorted(headers)]:
+    for path in [*sources, *_headers(sources)]:
         digest.update(json.dumps([path.name, path.stat().st_size]).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
+
+
+def _headers(sources: Sequence[Path]) -> list[Path]:
+    """The files that the sources include by their place, and those that these do."""
+    found: set[Path] = set()
+    todo = list(sources)
+    while todo:
+        path = todo.pop()
+        included = {(path.parent / name.decode()).resolve() for name in _INCLUDE.findall(path.read_bytes())}
+        new = {header for header in included - found if header.exists()}
+        found |= new
+        todo += new
+    return sorted(found)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """The registry of test programs: what `tests/native/registry.toml` says, checked, and how its programs are built.
 
-Owns the file's schema. Does not decide which builds are tested in which mode: the tests do.
+Owns the file's schema. Sources are found by their names, in the registry's folder and those in it. Does not decide which
+builds are tested in which mode: the tests do.
 """
 
 from __future__ import annotations
@@ -92,12 +93,17 @@ def load(path: Path) -> list[Entry]:
         RegistryError: a key is unknown or missing, a source is not there, or a name occurs twice.
     """
     entries: list[Entry] = []
+    files: dict[str, Path] = {}
+    for source in sorted(path.parent.rglob("*.cu")):
+        if source.name in files:
+            raise RegistryError(f"{path}: {source} and {files[source.name]} have the same name")
+        files[source.name] = source
     for row in tomllib.loads(path.read_text())["program"]:
         _check(row, KEYS, path)
-        entries.append(_entry(row, {}, path))
+        entries.append(_entry(row, {}, path, files))
         for variant in row.get("variants", []):
             _check(variant, VARIANT_KEYS, path)
-            entries.append(_entry(row, variant, path))
+            entries.append(_entry(row, variant, path, files))
     names = [entry.name for entry in entries]
     if duplicates := {name for name in names if names.count(name) > 1}:
         raise RegistryError(f"{path}: more than one {', '.join(sorted(duplicates))}")
@@ -109,11 +115,10 @@ def _check(row: dict[str, Any], allowed: set[str], path: Path) -> None:
         raise RegistryError(f"{path}: {row.get('name', row)}: unknown keys {', '.join(sorted(unknown))}")
 
 
-def _entry(row: dict[str, Any], variant: dict[str, Any], path: Path) -> Entry:
+def _entry(row: dict[str, Any], variant: dict[str, Any], path: Path, files: dict[str, Path]) -> Entry:
     name = row["name"]
-    sources = tuple(path.parent / source for source in row.get("sources", [f"{name}.cu"]))
-    libraries = tuple(path.parent / source for source in row.get("libraries", []))
-    if missing := [str(source) for source in (*sources, *libraries) if not source.exists()]:
+    sources, libraries = row.get("sources", [f"{name}.cu"]), row.get("libraries", [])
+    if missing := [source for source in (*sources, *libraries) if source not in files]:
         raise RegistryError(f"{path}: {name}: no file {', '.join(missing)}")
 
     def options(key: str) -> tuple[str, ...]:
@@ -121,8 +126,8 @@ def _entry(row: dict[str, Any], variant: dict[str, Any], path: Path) -> Entry:
 
     return Entry(
         name=f"{name}-{variant['suffix']}" if variant else name,
-        sources=sources,
-        libraries=libraries,
+        sources=tuple(files[source] for source in sources),
+        libraries=tuple(files[source] for source in libraries),
         expected=row.get("expected"),
         build=Build(
             architecture=variant.get("architecture", row.get("architecture", "")),

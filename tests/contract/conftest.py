@@ -20,8 +20,9 @@ import pytest
 from driver_face import DriverContext, Processes
 from farlane.backend.device import registry
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Device, LaunchShape, Rows, Window
-from farlane.backend.host import Host
-from farlane.backend.images import digest_of
+from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.host.host import Host
+from farlane.backend.objects.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from farlane.v1 import session_pb2 as pb
@@ -71,7 +72,7 @@ SUPPORT = {
     # The tape's VARIABLE_OPEN says a variable's size, it does not ask for it. A loop is a REPEAT of the tape, not a call.
     "sim-grpc": Row("sim", remote=True, declines=frozenset({SIZES, REPEAT})),
     # What a program sees that calls libcuda.so.1. The driver chooses addresses; the device's time and loops are not its to see; a buffer of parameters may end in padding;
-    # a kernel is ended by ending the program (tests/e2e). Mappings have functions of their own there (tests/native/vmm_*.cu).
+    # a kernel is ended by ending the program (tests/e2e). Mappings have functions of their own there (tests/native/memory/vmm_*.cu).
     "driver": Row(
         "sim",
         remote=True,
@@ -381,12 +382,12 @@ class Opener:
 def _open(row: Row) -> Device:
     if not row.slab:
         return registry.open_device(row.device)
-    from farlane.backend.device.gpu.driver import CudaDriver
-    from farlane.backend.device.gpu.interface import DeviceAttribute, Missing
+    from farlane.backend.device.gpu.driver.cuda import CudaDriver
+    from farlane.backend.device.gpu.driver.interface import Missing
 
     class WithoutMappings(CudaDriver):
         def attribute(self, gpu: int, attribute: int) -> int:
-            mapping = attribute == DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+            mapping = attribute == Attribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
             return 0 if mapping else super().attribute(gpu, attribute)
 
     try:

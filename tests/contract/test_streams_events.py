@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError, Rows
+from farlane.backend.device.generated_attributes import Attribute
 
 DISABLE_TIMING = 2
 NON_BLOCKING = 1

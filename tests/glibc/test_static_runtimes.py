@@ -22,7 +22,7 @@ from native_builds import REGISTRY
 
 pytestmark = [pytest.mark.glibc, pytest.mark.timeout(3600)]
 
-SOURCES = Path(__file__).parents[1] / "e2e/programs"
+SOURCES = Path(__file__).parents[1] / "e2e/runtimes/programs"
 MODES = ("none", "calls", "loops")
 ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY)}
 # Between them: threads, a fork, memory that is watched for touches, callbacks, two modules, output of kernels.

@@ -42,7 +42,7 @@ MANIFEST = Manifest(
         Site(0x1240, 1, 1, "_Z4stepPfi", launch=True, more=MORE, remaining=code.instruction(code.CONSTANT, 7) + END,
              arguments=(Argument(0, ArgumentKind.CONSTANT, 4, 16), Argument(9, ArgumentKind.AFFINE, 0, -512))),
         Site(0x1300, 0, 0, "cudaDeviceSynchronize", in_callee=True, conditional=True,
-             permissions=Permission.LOCAL_SYNC | Permission.SETTLE_AT_CALL, proof="the code is not used"),
+             permissions=Permission.LOCAL_SYNC | Permission.COMPLETE_AT_CALL, proof="the code is not used"),
     ),
     (
         Loop(0x1100, 0x1000, "main", body=1, line=17),

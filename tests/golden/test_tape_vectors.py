@@ -13,8 +13,8 @@ import pytest
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS
-from farlane.backend.host import Greeting, Host
-from farlane.backend.session import Session
+from farlane.backend.host.host import Greeting, Host
+from farlane.backend.host.session import Session
 from tape_client import generated_operations as encoders
 from tape_client.results import ResultError, parse_results
 

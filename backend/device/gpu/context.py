@@ -1,192 +1,35 @@
-"""One session's share of a GPU.
+"""What a session can do on a GPU (`device.base.Context`): its calls, each in the CUDA context of the process.
 
-Owns the session's memory, modules, streams and events in the process's CUDA context, and their end. Work is issued and not waited for; what waits
-is reads, synchronizations, and the first moment at which memory must be given back.
-
-CUDA's context belongs to the process, so a fault of a kernel ends every session in it: hosts run each session in a process of its own
-(backend/workers), where `reset` can also end the CUDA context and begin a new one. Running work cannot be interrupted from here, only with
-its process.
-
-Locking: one thread at a time, any thread; the CUDA context is made current for each that comes. `interrupt` may come from another.
+Work is issued and not waited for; what waits is reads, synchronizations, and the first moment at which memory must be given back. How a
+session's share begins and ends, and its locking, is lifetime.py's.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from farlane.backend.device import reports
-from farlane.backend.device.base import Context, CudaError, LaunchShape, Rows
-from farlane.backend.device.gpu.errors import STICKY, to_cuda, translated
-from farlane.backend.device.gpu.interface import Driver, DriverError, FunctionAttribute
-from farlane.backend.device.gpu.launches import Launcher
-from farlane.backend.device.gpu.memory import Memory, Physical
-from farlane.backend.device.gpu.modules import GpuFunction, GpuModule
-from farlane.backend.device.gpu.repeats import Choice, Repeater
-from farlane.backend.device.gpu.staging import Incoming, Outgoing
-from farlane.backend.device.gpu.streams import Event, Stream, Streams
-from farlane.backend.device.gpu.textures import Textures
-from farlane.backend.device.gpu.window import Mapped, Slab
+from farlane.backend.device.base import LaunchShape, Rows
+from farlane.backend.device.gpu.driver.errors import STICKY, to_cuda, translated
+from farlane.backend.device.gpu.driver.interface import DriverError, FunctionAttribute
+from farlane.backend.device.gpu.lifetime import Lifetime
+from farlane.backend.device.gpu.memory.memory import Physical
+from farlane.backend.device.gpu.work.modules import GpuFunction, GpuModule
+from farlane.backend.device.gpu.work.streams import Event, Stream
 from farlane.backend.device.objects import ObjectDescription
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 
 T = TypeVar("T")
 
-LAUNCH_FAILURE = 719
 _COLLECT_FROM = 64 << 20  # idle bytes that are not kept beyond a synchronization
 
 log = logging.getLogger("farlane.gpu")
 
 
-class GpuContext(Context):
-    """See `Context`.
-
-    Args:
-        alone: whether no other session uses the process's CUDA context.
-        on_close: tells the device that the session has ended.
-        output: what kernels have printed since it was last asked, and what their assertions have said.
-    """
-
-    def __init__(
-        self,
-        driver: Driver,
-        gpu: int,
-        quota: int,
-        attributes: dict[int, int],
-        *,
-        maps: bool,
-        choice: Choice,
-        alone: Callable[[], bool],
-        on_close: Callable[[GpuContext], None],
-        output: Callable[[], tuple[bytes, bytes]],
-    ) -> None:
-        self._driver = driver
-        self._gpu = gpu
-        self._attributes = attributes
-        self._choice = choice
-        self._maps = maps
-        self._alone = alone
-        self._on_close = on_close
-        self._output = output
-        self._closed = self._lost = self._interrupted = self._printing = False
-        self._generation = 1  # of the CUDA context
-        self._entered = (
-            threading.local()
-        )  # the generation that is the thread's; a thread's number may be used again, this is not
-        self._cuda = driver.retain(gpu)
-        try:
-            self._enter()
-            self._space: Mapped | Slab = Mapped(driver, gpu, quota) if maps else Slab(driver, quota)
-        except BaseException:
-            driver.release(gpu)
-            raise
-        self.window = self._space.window
-        self.quota = quota if isinstance(self._space, Mapped) else self._space.quota
-        self.device_nanoseconds = 0
-        self._counts = Counter(graph_launches=0, graph_iterations=0, graphs_given_up=0)
-        self._begin()
-
-    def _begin(self) -> None:
-        driver = self._driver
-        self._outgoing, self._incoming = Outgoing(driver), Incoming(driver)
-        self._memory = Memory(driver, self._space, self.quota, self._outgoing, self._incoming)
-        self._textures = Textures(driver, self._memory)
-        self._streams = Streams(driver)
-        self._launcher = Launcher(driver, self._attributes)
-        self.repeater = Repeater(
-            driver, self._memory, self._streams, self._launcher, self._cuda, self._choice, self._counts
-        )
-        self._modules: set[GpuModule] = set()
-
-    def _enter(self) -> None:
-        """Makes the CUDA context this thread's."""
-        if getattr(self._entered, "generation", 0) != self._generation:
-            self._driver.set_current(self._cuda)
-            self._entered.generation = self._generation
-
-    # The end ----------------------------------------------------------------------------------------------------
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        reports.write(self.report())
-        self._quietly(self._enter)
-        self._end_all()
-        if self._lost and self._alone():
-            self._quietly(self._driver.reset, self._gpu)  # the next session of this process finds a good one
-        self._space.close()
-        self._quietly(self._driver.release, self._gpu)
-        self._on_close(self)
-
-    @translated
-    def reset(self) -> None:
-        self._enter()
-        self._end_all()
-        if self._lost:
-            if not self._alone():
-                raise CudaError(
-                    LAUNCH_FAILURE, "the process's CUDA context is lost, and other sessions use it", sticky=True
-                )
-            self._renew()
-        self._begin()
-
-    def _renew(self) -> None:
-        """A new CUDA context; the window stays where it is."""
-        driver = self._driver
-        driver.reset(self._gpu)
-        driver.release(self._gpu)
-        self._cuda, self._generation = driver.retain(self._gpu), self._generation + 1
-        self._enter()
-        if self._maps:
-            good = self._space.clear()
-        else:
-            self._space = Slab(driver, self.quota)  # the old one ended with its context
-            good = self._space.window == self.window
-            self._memory.space = self._space
-        if not good:
-            raise CudaError(LAUNCH_FAILURE, "the session's memory cannot be had at its addresses again", sticky=True)
-        self._lost = False
-
-    def _end_all(self) -> None:
-        """Ends everything but the window and the CUDA context. Errors of a lost context are of no interest any more."""
-        self._quietly(self._driver.synchronize)
-        self.repeater.close()
-        streams, events = self._streams.end()
-        for event in events:
-            self._quietly(self._driver.destroy_event, event.handle)
-        for stream in streams:
-            self._quietly(self._driver.destroy_stream, stream.handle)
-        for module in self._modules:
-            module.end()
-            self._quietly(self._driver.unload_module, module.handle)
-        self._modules.clear()
-        self._quietly(self._outgoing.idle)
-        self._outgoing.close(lambda address: self._quietly(self._driver.free_pinned, address))
-        self._incoming.close(
-            lambda address: self._quietly(self._driver.free_pinned, address),
-            lambda event: self._quietly(self._driver.destroy_event, event),
-        )
-        self._textures.close(self._quietly)
-        self._memory.clear()
-
-    def _quietly(self, call: Callable[..., None], *arguments: Any) -> None:
-        try:
-            call(*arguments)
-        except DriverError as error:
-            self._lost = self._lost or error.code in STICKY
-            log.debug("ending a session: %s", error)
-
-    def interrupt(self) -> None:
-        """What is issued later fails. What runs goes on: it ends with its process."""
-        self._interrupted = True
-
-    def _go_on(self) -> None:
-        if self._interrupted:
-            raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
+class GpuContext(Lifetime):
+    """See `Context`."""
 
     # Memory -----------------------------------------------------------------------------------------------------
     @translated
@@ -412,7 +255,7 @@ class GpuContext(Context):
         self.device_nanoseconds += time.monotonic_ns() - started
 
     def rest(self) -> bool:
-        """Nothing waits to be replayed: memory that nobody uses goes back, once the GPU has nothing to do either."""
+        """Nothing waits to be replayed: memory without a use goes back, once the GPU has nothing to do either."""
         if self._closed or self._lost or not self._space.idle_bytes:
             return True
         try:
@@ -421,7 +264,7 @@ class GpuContext(Context):
                 return False
             self._driver.synchronize()  # streams that have been destroyed may have work yet
             self._space.collect()
-        except DriverError as error:  # told by whatever is asked next
+        except DriverError as error:  # the next call reports it
             self._lost = self._lost or error.code in STICKY
         return True
 
@@ -429,11 +272,3 @@ class GpuContext(Context):
     def set_limit(self, limit: int, value: int) -> None:
         self._enter()
         self._driver.set_limit(limit, value)
-
-    def _watched(self, call: Callable[[], T]) -> T:
-        """A call that tells of what failed before it."""
-        try:
-            return call()
-        except DriverError as error:
-            self._lost = self._lost or error.code in STICKY
-            raise

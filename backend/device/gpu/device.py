@@ -6,18 +6,18 @@ Owns the description, which costs no CUDA context, and the choice between mapped
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import Context, CudaError, Description, Device
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu.context import GpuContext
-from farlane.backend.device.gpu.errors import to_cuda
-from farlane.backend.device.gpu.interface import NOT_SUPPORTED, DeviceAttribute, Driver, DriverError, Missing
-from farlane.backend.device.gpu.repeats import choice_of
+from farlane.backend.device.gpu.driver.errors import to_cuda
+from farlane.backend.device.gpu.driver.interface import NOT_SUPPORTED, Driver, DriverError, Missing
+from farlane.backend.device.gpu.lifetime import Lifetime
+from farlane.backend.device.options import DEFAULT, DeviceOptions
+from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
 
-UNAVAILABLE = 46
 #: Features that Farlane does not forward: a program that asks first takes its other path.
 _NOT_FORWARDED = frozenset(
     {
@@ -59,8 +59,9 @@ class CupyDevice(Device):
 
     def __init__(
         self,
-        gpu: int = 0,
+        options: DeviceOptions = DEFAULT,
         *,
+        gpu: int = 0,
         driver: Driver | None = None,
         output: Callable[[], bytes] = _no_output,
         complaints: Callable[[], bytes] = _no_output,
@@ -76,7 +77,7 @@ class CupyDevice(Device):
         Raises:
             Missing: there is no driver, no CuPy, or no such GPU.
         """
-        self._choice = choice_of(os.environ.get("FARLANE_GPU_GRAPHS"))
+        self._options = options
         self._driver = driver if driver is not None else _real()
         count = self._driver.count()
         if not 0 <= gpu < count:
@@ -85,11 +86,11 @@ class CupyDevice(Device):
         self._output = lambda: (output(), complaints())
         self._properties = self._driver.properties(gpu)
         self._attributes = self._ask_attributes()
-        vmm = DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+        vmm = Attribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
         self.maps = bool(self._ask(vmm))
         if not self.maps:
             log.warning("GPU %d has no virtual memory management: %s", gpu, _SLAB)
-        self._contexts: set[GpuContext] = set()
+        self._contexts: set[Lifetime] = set()
         self._lock = threading.Lock()
         self._closed = self._prepared = False
 
@@ -139,7 +140,7 @@ class CupyDevice(Device):
 
     def open_context(self, quota: int) -> Context:
         if self._closed:
-            raise CudaError(UNAVAILABLE, "the device has been closed")
+            raise CudaError(DEVICES_UNAVAILABLE, "the device has been closed")
         try:
             context = self._open(quota)
             self._end_prepared()
@@ -152,7 +153,7 @@ class CupyDevice(Device):
     def _open(self, quota: int) -> GpuContext:
         def opened() -> GpuContext:
             return GpuContext(
-                self._driver, self._gpu, quota, self._attributes, maps=self.maps, choice=self._choice,
+                self._driver, self._gpu, quota, self._attributes, self._options, maps=self.maps,
                 alone=lambda: len(self._contexts) <= 1, on_close=self._forget, output=self._output,
             )  # fmt: skip
 
@@ -174,7 +175,7 @@ class CupyDevice(Device):
         except DriverError as error:
             log.info("giving a CUDA context back: %s", error)
 
-    def _forget(self, context: GpuContext) -> None:
+    def _forget(self, context: Lifetime) -> None:
         with self._lock:
             self._contexts.discard(context)
 
@@ -183,6 +184,6 @@ _SLAB = "each session's memory is allocated whole when it opens, and its window 
 
 
 def _real() -> Driver:
-    from farlane.backend.device.gpu.driver import CudaDriver
+    from farlane.backend.device.gpu.driver.cuda import CudaDriver
 
     return CudaDriver()

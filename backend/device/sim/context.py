@@ -19,6 +19,7 @@ from farlane.backend.device import reports
 from farlane.backend.device.allocations import MAPPED, Allocation
 from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
 from farlane.backend.device.limits import Limits
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Results, Stop
 from farlane.backend.device.sim.launching.launches import Launcher
 from farlane.backend.device.sim.launching.pool import Pool
@@ -33,14 +34,12 @@ from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
 from farlane.backend.jit import Options
 
 if TYPE_CHECKING:
     from farlane.backend.device.sim.observers.modelling import ModelObserver
 
-INVALID_VALUE = 1
-INVALID_RESOURCE_HANDLE = 400
-NOT_SUPPORTED = 801
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
 _NON_PORTABLE_CLUSTERS = 14  # cudaFuncAttributeNonPortableClusterSizeAllowed
@@ -64,6 +63,7 @@ class SimContext(Context):
         modelled: tuple[Settings, int] | None = None,
         oversubscription: Oversubscription | None = None,
         number: int = 1,
+        options: DeviceOptions = DEFAULT,
     ) -> None:
         self.quota = quota
         self.device_nanoseconds = 0
@@ -71,21 +71,24 @@ class SimContext(Context):
         self._limits = limits
         self._pool = pool
         self._on_close = on_close
+        self._options = options
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._observers = Observers()
         self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
-        self.foresees = self._memory.foresees
+        self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
         if modelled is not None:
-            self._observers.add(_model(*modelled, self._memory))
+            self._observers.add(_model_observer(*modelled, self._memory))
         self._runtime = Runtime(self._memory, self._observers, limits.attributes)
         self._begin()
 
     def _begin(self) -> None:
         self._timeline = Timeline()
-        self._launcher = Launcher(self._memory, self._pool, self._limits, self._runtime, self._observers)
+        self._launcher = Launcher(
+            self._memory, self._pool, self._limits, self._runtime, self._observers, self._options.tiers
+        )
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
@@ -98,7 +101,7 @@ class SimContext(Context):
             self._end_modules()
             if self._working.acquire(timeout=_CLOSE_SECONDS):
                 self._observers.close(self._memory.report())
-                reports.write(self.report())
+                reports.write(self.report(), self._options.reports)
                 self._memory.close()
                 self._working.release()
             else:
@@ -264,10 +267,10 @@ class SimContext(Context):
             with self._working:
                 self._observers.synchronized()
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         with self._working:
             if not self._closed:
-                self._memory.foresee(launches)
+                self._memory.expect(launches)
 
     @property
     def used_bytes(self) -> int:
@@ -344,25 +347,25 @@ def _memory(
     quota: int,
     budget: Budget,
     physical: Physical,
-    wish: Oversubscription | None,
+    oversubscription: Oversubscription | None,
     number: int,
     observers: Observers,
 ) -> Memory:
     """The memory of session `number`, and what records its trace."""
-    if wish is None or not wish.active:
+    if oversubscription is None or not oversubscription.active:
         return Memory(quota, budget, physical)
     from farlane.backend.device.sim.memory.managed import ManagedMemory
 
-    memory = ManagedMemory(quota, budget, physical, wish)
-    if wish.trace:
+    memory = ManagedMemory(quota, budget, physical, oversubscription)
+    if oversubscription.trace:
         from farlane.backend.device.sim.observers.tracing import TraceRecorder
 
-        observers.add(TraceRecorder(Path(wish.trace.replace("{}", str(number))), memory))
+        observers.add(TraceRecorder(Path(oversubscription.trace.replace("{}", str(number))), memory))
         memory.residency.on_touch = observers.touched
     return memory
 
 
-def _model(wanted: Settings, session: int, memory: Memory) -> ModelObserver:
+def _model_observer(wanted: Settings, session: int, memory: Memory) -> ModelObserver:
     """What records a session for the model of the memory system."""
     from farlane.backend.device.sim.observers.modelling import ModelObserver
 

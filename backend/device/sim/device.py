@@ -11,18 +11,17 @@ import os
 import platform
 import threading
 
-from farlane.backend.device import capabilities
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.limits import Limits
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.sim.context import SimContext
-from farlane.backend.device.sim.launching.pool import Pool, thread_count
+from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.memory.memory import Budget
 from farlane.backend.device.sim.memory.space import Physical
-from farlane.backend.device.sim.options import Oversubscription, Settings, settings
+from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
-
-DEVICE_UNAVAILABLE = 46
+from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
 
 
 class SimDevice(Device):
@@ -32,43 +31,43 @@ class SimDevice(Device):
 
     def __init__(
         self,
+        options: DeviceOptions = DEFAULT,
+        *,
         threads: int | None = None,
         total_memory: int | None = None,
         oversubscription: Oversubscription | None = None,
-        modelled: Settings | None = None,
-        capability: tuple[int, int] | None = None,
+        model: Settings | None = None,
     ) -> None:
-        """Opens the device.
+        """Opens the device. What is given besides the options comes before them.
 
         Args:
-            threads: CPU threads that run kernels; by default FARLANE_SIM_THREADS or what the process may use.
+            threads: CPU threads that run kernels; by default what the process may use.
             total_memory: what the device claims to have; by default half of this machine's memory.
-            oversubscription: how sessions get by with less device memory than they allocate; by default as FARLANE_DEVICE_MEMORY
-                and its like say, or they have what they allocate.
-            modelled: sessions run under the model of the memory system; by default as FARLANE_SIM_MODEL says.
-            capability: the compute capability, one of `capabilities`; by default as FARLANE_CAPABILITY says, or 12.0.
+            oversubscription: how sessions get by with less device memory than they allocate; by default they have what they allocate.
+            model: what of the memory system is modelled.
 
         Raises:
-            ValueError: a setting of the environment is wrong.
+            ValueError: an option is wrong.
         """
-        threads = thread_count() if threads is None else threads
+        threads = threads or options.threads or len(os.sched_getaffinity(0))
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._options = options
         self._total_memory = total_memory or physical // 2 & -(2 << 20)
         self._budget = Budget(self._total_memory)
         self._physical = Physical(self._total_memory)
-        self._capability = capability or capabilities.configured()
+        self._capability = options.compute_capability
         self._attributes = attributes(Specification(multiprocessors=threads, compute_capability=self._capability))
         self._limits = Limits(self._attributes)
-        self._pool = Pool(threads)
+        self._pool = Pool(threads, options.order == "fast")
         self._library = Library(self._capability)
         self._contexts: set[SimContext] = set()
         self._lock = threading.Lock()
         self._closed = False
-        self._oversubscription = oversubscription or Oversubscription.from_environment()
-        self._modelled = settings() if modelled is None else modelled
+        self._oversubscription = oversubscription or Oversubscription.of(options)
+        self._model = Settings.load(options.model) if model is None and options.model else model
         self._sessions = 0
-        if self._modelled is not None:
-            self._modelled.configuration()  # a wrong one is an error now
+        if self._model is not None:
+            self._model.configuration()  # a wrong one is an error now
 
     def describe(self) -> Description:
         return Description(
@@ -82,20 +81,20 @@ class SimDevice(Device):
             takes_any_ptx=True,
             has_aliases=True,
             has_conditions=True,
-            has_mappings=self._modelled is None and not (self._oversubscription and self._oversubscription.active),
+            has_mappings=self._model is None and not (self._oversubscription and self._oversubscription.active),
             attributes=self._attributes,
         )
 
     def open_context(self, quota: int) -> Context:
         if self._closed:
-            raise CudaError(DEVICE_UNAVAILABLE, "the device has been closed")
+            raise CudaError(DEVICES_UNAVAILABLE, "the device has been closed")
         with self._lock:
             self._sessions += 1
-            modelled = None if self._modelled is None else (self._modelled, self._sessions)
+            modelled = None if self._model is None else (self._model, self._sessions)
             number = self._sessions
         context = SimContext(
             quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, modelled,
-            self._oversubscription, number,
+            self._oversubscription, number, self._options,
         )  # fmt: skip
         with self._lock:
             self._contexts.add(context)

@@ -1,7 +1,7 @@
 """The disk cache of compiled kernels.
 
 One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
-facts as JSON, its code (an object file or a flat image, backend/flat.py). The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
+facts as JSON, its code (an object file or a flat image, backend/system/flat.py). The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
 entry is never stale. An upgrade may replace the sources under a running host: entries go by what they were when this module was loaded, and
 none is written once they differ from that (`trusted`). Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
 bound, the least recently used files go. The directory is private (0700): what lies there is executed.
@@ -20,9 +20,9 @@ import struct
 from importlib import resources
 from pathlib import Path
 
-from farlane.backend import files
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.runtime.structures import ABI_VERSION
+from farlane.backend.system import files
 
 MAX_BYTES = 256 << 20
 _MAGIC = b"FARLJIT1"
@@ -51,8 +51,8 @@ def _digest() -> bytes:
                 digest.update(item.name.encode())
                 digest.update(item.read_bytes())
 
-    walk(resources.files(files.__package__).joinpath("jit"))
-    digest.update(resources.files(files.__package__).joinpath("flat.py").read_bytes())
+    walk(resources.files("farlane.backend.jit"))
+    digest.update(resources.files("farlane.backend.system").joinpath("flat.py").read_bytes())
     return digest.digest()
 
 

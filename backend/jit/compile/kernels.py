@@ -14,13 +14,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from farlane.backend import flat
 from farlane.backend.jit.compile import cache, native, tiers
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.ptx.declarations import Module, PtxError
 from farlane.backend.jit.runtime.arenas import Worker
 from farlane.backend.jit.runtime.structures import Launch
-from farlane.backend.loading import Loaded
+from farlane.backend.system import flat
+from farlane.backend.system.loading import Loaded
 from farlane.demangle import demangled
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def translate(
     module: Module, name: str, block: tuple[int, int, int], options: Options
 ) -> tuple[KernelInfo, bytes, str]:
     """A kernel's facts, object file and IR, made anew. Raises PtxError when it cannot be translated."""
-    # The translator is a third of what a host would import, and the cache may know all kernels (tests/unit/jit/test_cache.py).
+    # The translator is a third of what a host would import, and the cache may know all kernels (tests/unit/jit/compile/test_cache.py).
     from farlane.backend.jit.lowering.kernel import KernelContext
 
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""LLVM: from IR text to an object file, and what can be told of one. backend/loading.py loads them.
+"""LLVM: from IR text to an object file, and what can be told of one. backend/system/loading.py loads them.
 
 llvmlite serialises LLVM calls with a global lock; the functions here may be called from any thread.
 """

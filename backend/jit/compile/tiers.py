@@ -7,7 +7,7 @@ the old one's place between two launches. A program that uses a kernel a few tim
 Register tiles (register_tiles.py) run three to four times as fast in tier 2, so LEAST_NS of running is enough for them.
 
 Owns that rule, the process and the replacement. Tier 2 code goes to the disk cache, where the next program finds it at once.
-`FARLANE_JIT_TIERS=off` compiles everything by tier 2 at first use; so does a machine whose frames cannot be read from its code (native.frame_bytes).
+Where tiers are off, tier 2 compiles everything at first use; so does a machine whose frames cannot be read from its code (native.frame_bytes).
 
 Threads: `Use.spent` may be called by any; one thread of ours talks to the process. It ends with this process.
 """
@@ -15,7 +15,6 @@ Threads: `Use.spent` may be called by any; one thread of ours talks to the proce
 from __future__ import annotations
 
 import logging
-import os
 import queue
 import threading
 from dataclasses import dataclass, field, replace
@@ -29,18 +28,17 @@ if TYPE_CHECKING:
     from farlane.backend.jit.compile.kernels import CompiledKernel
     from farlane.backend.jit.ptx.declarations import Module
 
-VARIABLE = "FARLANE_JIT_TIERS"
 TIER_2_OVER_1 = 6  # times as long to compile: measured 5 to 8
 LEAST_NS = 20_000_000
 
 _log = logging.getLogger(__name__)
 
 
-def options() -> Options:
-    """How kernels are compiled at their first launch."""
+def options(tiers: bool = True) -> Options:
+    """How kernels are compiled at their first launch: by tier 1, where there are `tiers`, or by tier 2."""
     from farlane.backend.jit.compile import native
 
-    both = os.environ.get(VARIABLE, "on") != "off" and native.frame_bytes(b"") is not None
+    both = tiers and native.frame_bytes(b"") is not None
     return Options(tier=1 if both else 2)
 
 

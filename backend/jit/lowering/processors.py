@@ -14,7 +14,7 @@ def host() -> tuple[str, str]:
 
     AVX512VL: where one lane alone is wanted of a comparison of a vector of floats with the same shifted by 8 bytes
     (`shfl.down` by 2, `setp`, `shfl.idx`: where the largest value is), LLVM 22 compares the lane with itself, at every level.
-    tests/unit/jit/test_warp.py would see it. Our vectors fill AVX-512's registers, or are split, so they lose little by it.
+    tests/unit/jit/lowering/flow/test_warp.py would see it. Our vectors fill AVX-512's registers, or are split, so they lose little by it.
     """
     initialise()
     features = llvm.get_host_cpu_features().flatten().split(",")

@@ -9,11 +9,11 @@ import ctypes
 import mmap
 from typing import Any, Protocol
 
-from farlane.backend import mappings
 from farlane.backend.jit.options import KernelInfo
 from farlane.backend.jit.runtime import clusters
 from farlane.backend.jit.runtime.checks import Shadow, ShadowEntry
 from farlane.backend.jit.runtime.structures import Barrier, Latch, Launch, WarpState, WorkerState
+from farlane.backend.system import mappings
 
 WARP_BYTES = ctypes.sizeof(WarpState)
 BARRIER_BYTES = 16 * ctypes.sizeof(Barrier)

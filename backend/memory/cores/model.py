@@ -21,7 +21,7 @@ from farlane.backend.memory.config import Config
 from farlane.backend.memory.cores.ordering import recent
 from farlane.backend.memory.cores.pages import Pages
 from farlane.backend.memory.cores.schedule import Launch, place, requests
-from farlane.backend.memory.cores.touches import ROW_BYTES, Spool
+from farlane.backend.memory.cores.touches import RECORD_BYTES, Spool
 from farlane.backend.memory.paging import OutOfFrames, PageTable
 from farlane.backend.memory.slots.allocator import SlotError
 from farlane.backend.memory.slots.core import Demand
@@ -104,14 +104,14 @@ class MemoryModel:
         """A launch; `touch` says what it touches, until the next begin."""
         if len(self._group) >= MOST_LAUNCHES:
             self.barrier()
-        held = sum(launch.touches.rows for launch in self._group)
-        memory = max(0, (self.config.cores.memory_mib << 20) - held * ROW_BYTES)
+        held = sum(launch.touches.records for launch in self._group)
+        memory = max(0, (self.config.cores.memory_mib << 20) - held * RECORD_BYTES)
         self._group.append(Launch(name, stream, demand, blocks, Spool(memory)))
 
     def touch(self, words: np.ndarray) -> None:
         """Rows as cores/touches.py describes them. A group that exceeds the bound is modelled as far as it has come."""
         self._group[-1].add(words)
-        if sum(launch.touches.rows for launch in self._group) * ROW_BYTES > self.config.cores.trace_mib << 20:
+        if sum(launch.touches.records for launch in self._group) * RECORD_BYTES > self.config.cores.trace_mib << 20:
             last = self._group[-1]
             self.barrier()
             self._parts += 1
@@ -151,7 +151,7 @@ class MemoryModel:
         names = list(dict.fromkeys(launch.name for launch in group))
         row = Row(
             " | ".join(names), len(group), len({launch.stream for launch in group}), sum(one.blocks for one in group),
-            sum(one.touches.rows for one in group), 0, 0.0, 0.0, parts, "", Counts(),
+            sum(one.touches.records for one in group), 0, 0.0, 0.0, parts, "", Counts(),
         )  # fmt: skip
         started = time.perf_counter()
         try:

@@ -106,7 +106,7 @@ def _windows(
     launches: Sequence[Launch], places: _Places, pieces: list[tuple[int, int]], issue_cycles: int, window: int
 ) -> tuple[list[int], list[tuple[int, int]]]:
     """Edges between windows of time, and the first and last cycle of each piece."""
-    if sum(launch.touches.rows for launch in launches) <= window:
+    if sum(launch.touches.records for launch in launches) <= window:
         return [0, _FOREVER], [(0, 0)] * len(pieces)
     width = -(-_end(launches, places, issue_cycles) // _BINS)
     counts = np.zeros(_BINS, np.int64)

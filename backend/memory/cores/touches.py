@@ -1,6 +1,6 @@
 """What launches touched, until it is modelled: in memory up to a bound, in a temporary file beyond it.
 
-Rows of two 64-bit words, as compiled kernels write them (backend/jit/lowering/touches.py): page | warp << 42 | write << 47, and block << 32 | instructions that the
+Memory access records: two 64-bit words each, as compiled kernels write them (backend/jit/lowering/touches.py): page | warp << 42 | write << 47, and block << 32 | instructions that the
 warp has issued. The touches of one warp are in order, those of different warps need not be.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-ROW_BYTES = 16
+RECORD_BYTES = 16
 PAGE_BITS = 42
 PAGE_MASK = (1 << PAGE_BITS) - 1
 WARPS = 32  # of a block
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """Rows taken apart."""
+    """Memory access records taken apart."""
 
     page: Ints
     warp: Ints
@@ -44,7 +44,7 @@ class Columns(NamedTuple):
         )
 
 
-def rows(
+def records(
     page: npt.ArrayLike, warp: npt.ArrayLike, write: npt.ArrayLike, block: npt.ArrayLike, issued: npt.ArrayLike
 ) -> Words:
     """The inverse, for tests and generated touches."""
@@ -60,9 +60,9 @@ class Spool:
     def __init__(self, memory_bytes: int) -> None:
         self._limit = memory_bytes
         self._held = 0
-        self._pieces: list[Words | tuple[int, int]] = []  # in memory, or (first byte, rows) in the file
+        self._pieces: list[Words | tuple[int, int]] = []  # in memory, or (first byte, records) in the file
         self._file: Any = None
-        self.rows = 0
+        self.records = 0
 
     def __len__(self) -> int:
         return len(self._pieces)
@@ -71,7 +71,7 @@ class Spool:
         """Keeps a copy."""
         if not len(words):
             return
-        self.rows += len(words)
+        self.records += len(words)
         if self._held + words.nbytes <= self._limit:
             self._held += words.nbytes
             self._pieces.append(words.copy())
@@ -86,7 +86,7 @@ class Spool:
         if not isinstance(found, tuple):
             return found
         self._file.seek(found[0])
-        data = self._file.read(found[1] * ROW_BYTES)
+        data = self._file.read(found[1] * RECORD_BYTES)
         return np.frombuffer(data, np.uint64).reshape(-1, 2)
 
     def __iter__(self) -> Iterator[Words]:
@@ -94,7 +94,7 @@ class Spool:
 
     def close(self) -> None:
         self._pieces.clear()
-        self._held = self.rows = 0
+        self._held = self.records = 0
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -7,9 +7,9 @@
     cost.py        what moves when given objects share one segment; the plan
     genetic.py     the search
     exhaustive.py  the best plan there is, for few objects
-    bound.py       the least that any scheme without fragmentation moves, for small traces (a MILP)
-    rivals/        run-time policies on the same traces: LRU, with known future, under a contiguous allocator
-    policies/      the same choices while a program runs, for a device that reuses memory
+    greedy.py      a simpler assignment
+    assigned.py    a plan as a replacement policy (memory/replacement.py), for a device that reuses memory
+    replay.py      what moves on a trace under a replacement policy, also under a contiguous allocator
 
 Bytes moved between host and device are what is counted, in both directions.
 """

@@ -8,7 +8,7 @@ fits; one of the first takes the best of all, for large objects before small one
 - mutation: of one sequence, two or more objects of different segments are exchanged, drawn at random, each of which must fit. Its probability grows with the round;
 
 keeps the `survivors` sequences that move least, and adds fresh random ones, which are parents in the next round. It ends on the number of rounds, on the time, or when the best of several rounds in a
-row changed by less than a threshold. Which one it was is told.
+row changed by less than a threshold. The result says which one it was.
 
 Pure: the same trace, specification and seed give the same plan, unless the time ended it. The clock is the caller's.
 """

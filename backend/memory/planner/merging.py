@@ -1,7 +1,7 @@
 """Fewer accesses and fewer objects, before planning (S4, point 2).
 
 - Accesses of one object that are adjacent, with no other object accessed in between, become one.
-- Objects smaller than a threshold whose accesses form an unbroken stretch become one merged object: it moves as a whole.
+- Objects smaller than a threshold whose accesses form an unbroken run become one merged object: it moves as a whole.
 
 Both keep what a plan costs: the first exactly, the second as if the merged objects were one allocation.
 """
@@ -34,8 +34,8 @@ def merge_adjacent(trace: Trace) -> Trace:
 
 
 def merge_small(trace: Trace, threshold: int) -> Merged:
-    """Objects of fewer than `threshold` bytes whose accesses form an unbroken stretch become one, if that fits the memory."""
-    groups = _stretches(trace, threshold)
+    """Objects of fewer than `threshold` bytes whose accesses form an unbroken run become one, if that fits the memory."""
+    groups = _groups(trace, threshold)
     members: list[tuple[int, ...]] = []
     number_of: dict[int, int] = {}
     for number in range(len(trace.sizes)):
@@ -71,18 +71,18 @@ def _fetched(trace: Trace, number: int) -> bool:
     return bool(trace.accesses[number]) and trace.accesses[number][0][1].reads
 
 
-def _stretches(trace: Trace, threshold: int) -> dict[int, tuple[int, ...]]:
-    """Small object -> the objects of its stretch (two at least)."""
+def _groups(trace: Trace, threshold: int) -> dict[int, tuple[int, ...]]:
+    """Small object -> the objects of its group (two at least)."""
     small = {number for number, size in enumerate(trace.sizes) if size < threshold and trace.accesses[number]}
     found: dict[int, tuple[int, ...]] = {}
-    stretch: list[int] = []
+    group: list[int] = []
     size = 0
 
     def end() -> None:
-        nonlocal stretch, size
-        if len(stretch) > 1:
-            found.update(dict.fromkeys(stretch, tuple(stretch)))
-        stretch, size = [], 0
+        nonlocal group, size
+        if len(group) > 1:
+            found.update(dict.fromkeys(group, tuple(group)))
+        group, size = [], 0
 
     first = {number: accesses[0][0] for number, accesses in enumerate(trace.accesses) if accesses}
     last = {number: accesses[-1][0] for number, accesses in enumerate(trace.accesses) if accesses}
@@ -93,22 +93,22 @@ def _stretches(trace: Trace, threshold: int) -> dict[int, tuple[int, ...]]:
             for access in step
             if first[access.object] >= begin and last[access.object] < finish
         }
-        # Within the run an object that reaches out of it breaks the stretch.
+        # Within the run an object that reaches out of it ends the group.
         for step in trace.steps[begin:finish]:
             for access in step:
                 if access.object not in whole:
                     end()
-                elif access.object not in stretch and access.object not in found:
+                elif access.object not in group and access.object not in found:
                     if size + trace.sizes[access.object] > trace.memory // 2:
                         end()
-                    stretch.append(access.object)
+                    group.append(access.object)
                     size += trace.sizes[access.object]
         end()
-    return {number: group for number, group in found.items() if _unbroken(trace, group)}
+    return {number: members for number, members in found.items() if _unbroken(trace, members)}
 
 
 def _runs_of(trace: Trace, small: set[int]) -> list[tuple[int, int]]:
-    """Stretches of steps that touch small objects only, as (begin, end)."""
+    """Runs of steps that touch small objects only, as (begin, end)."""
     runs, begin = [], None
     for place, step in enumerate(trace.steps):
         if all(access.object in small for access in step):

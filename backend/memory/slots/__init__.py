@@ -5,7 +5,6 @@
     allocator.py   one core's slots, the FIFO of those who wait, releases before allocations
     core.py        one core: slots, registers, threads and blocks together
     dispatcher.py  blocks of several kernels and streams on several cores, over time
-    queueing.py    experiments with random requests: utilisation and waiting under one policy
 
 A slot mask is an int: bit i is 1 when slot i is free.
 """

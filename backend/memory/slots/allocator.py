@@ -3,8 +3,7 @@
 Requests are served in order: the first that does not fit makes those behind it wait. Within a step all releases are processed before any allocation.
 Nothing happens between two steps, so a request that waits needs no retry every cycle: it can only fit after a release.
 
-`SlotState` is all that changes, and round-trips through JSON. `Compacting` is the bound that no rule without moving can beat: it counts slots
-and ignores where they are.
+`SlotState` is all that changes, and round-trips through JSON.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from farlane.backend.memory.slots.policies import Policy, Span
 
@@ -46,16 +45,6 @@ class SlotState:
             waiting=deque((int(owner), int(wanted)) for owner, wanted in data["waiting"]),
             last_end=int(data["last_end"]),
         )
-
-
-class Slots(Protocol):
-    """What can hold requests: a `SlotAllocator` with a policy, or the bound."""
-
-    slots: int
-
-    def step(self, releases: Iterable[int], requests: Iterable[tuple[int, int]]) -> list[tuple[int, Span]]: ...
-
-    def used(self) -> int: ...
 
 
 class SlotAllocator:
@@ -120,29 +109,3 @@ class SlotAllocator:
                 return False
             self._possible.add(wanted)
         return True
-
-
-class Compacting:
-    """The bound: whatever is free in total can be had, as if all that is placed were moved together for nothing."""
-
-    def __init__(self, slots: int) -> None:
-        self.slots = slots
-        self._held: dict[int, int] = {}
-        self._waiting: deque[tuple[int, int]] = deque()
-        self._used = 0
-
-    def step(self, releases: Iterable[int] = (), requests: Iterable[tuple[int, int]] = ()) -> list[tuple[int, Span]]:
-        """As `SlotAllocator.step`; the spans' starts mean nothing."""
-        for owner in releases:
-            self._used -= self._held.pop(owner)
-        self._waiting.extend(requests)
-        placed = []
-        while self._waiting and self._waiting[0][1] <= self.slots - self._used:
-            owner, wanted = self._waiting.popleft()
-            self._held[owner] = wanted
-            placed.append((owner, Span(self._used, wanted)))
-            self._used += wanted
-        return placed
-
-    def used(self) -> int:
-        return self._used

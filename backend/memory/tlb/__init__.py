@@ -3,10 +3,8 @@
     spec.py        what a hierarchy is made of
     stream.py      what it consumes: each core's page requests, in order
     counts.py      what it answers
-    policy.py      S3's decisions as pure functions
     mesh.py        the network's geometry
-    reference.py   the model, written to be read
-    fast.py        the same compiled (compiled/) over arrays (layout.py)
+    fast.py        the model, compiled (compiled/) over arrays (layout.py); tests/reference has it written to be read
     rivals.py      the hierarchies that S3's is compared with
 
 `fast` is not imported from here: it brings numba, which a device without the model need not load.

@@ -56,7 +56,7 @@ class TaskRanges:
         return group
 
     def activate(self, task: int | None) -> None:
-        """The range at `base` is this task's from now on; None: nobody's."""
+        """The range at `base` is this task's from now on; None: no task's."""
         if task is not None:
             self._known(task)
         with self.table.edit() as edit:

@@ -4,6 +4,7 @@
 //! whether it was. The guest's end is a cancellation, too: its request broke off, or nobody takes the answer any more.
 
 use crate::message::{self, Tape};
+use crate::ring;
 use bytes::{Buf, BufMut, Bytes};
 use parking_lot::Mutex;
 use std::future::Future;
@@ -11,7 +12,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, Notify};
 use tokio_stream::Stream;
@@ -44,19 +45,22 @@ pub enum Received {
 }
 
 /// What the connection's tasks and the call's thread share.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Shared {
     /// The guest has gone, or the host stops.
     cancelled: AtomicBool,
     /// Nobody takes what is sent: the response has ended, well or not.
     closed: AtomicBool,
     changed: Notify,
+    /// Shared memory, where messages go through it.
+    place: ring::Place,
 }
 
 impl Shared {
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         self.changed.notify_one();
+        self.place.interrupt();
     }
 }
 
@@ -70,16 +74,16 @@ pub struct Call {
     runtime: Arc<Runtime>,
     incoming: Mutex<Streaming<Bytes>>,
     outgoing: Mutex<Option<mpsc::Sender<Result<Bytes, Status>>>>,
-    /// Its thread is busy: nobody drives the connection.
+    /// Its thread is busy, or reads rings: nobody drives the connection.
     away: AtomicBool,
+    /// The guest is on this machine, and can come to the rings' socket.
+    beside: bool,
+    ticket: Mutex<Option<[u8; ring::TICKET_BYTES]>>,
 }
 
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Call")
-            .field("method", &self.method)
-            .field("peer", &self.peer)
-            .finish_non_exhaustive()
+        f.debug_struct("Call").field("method", &self.method).field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
@@ -90,6 +94,7 @@ impl Call {
         peer: String,
         runtime: Arc<Runtime>,
         incoming: Streaming<Bytes>,
+        beside: bool,
     ) -> (Arc<Self>, Outgoing) {
         let shared = Arc::new(Shared::default());
         let (sender, messages) = mpsc::channel(1);
@@ -103,6 +108,8 @@ impl Call {
             incoming: Mutex::new(incoming),
             outgoing: Mutex::new(Some(sender)),
             away: AtomicBool::new(true),
+            beside,
+            ticket: Mutex::new(None),
         };
         (Arc::new(call), Outgoing { messages, shared })
     }
@@ -118,38 +125,71 @@ impl Call {
         self.shared.cancel();
     }
 
+    /// Whether messages go through shared memory.
+    #[must_use]
+    pub fn has_rings(&self) -> bool {
+        self.shared.place.is_filled()
+    }
+
+    /// What the guest is to say at the rings' socket, once; `None` where it cannot come there.
+    #[must_use]
+    pub fn ticket(&self) -> Option<[u8; ring::TICKET_BYTES]> {
+        let ticket = if self.beside { ring::ticket().ok() } else { None };
+        *self.ticket.lock() = ticket;
+        ticket
+    }
+
+    /// Whether this is the call's ticket; it is no longer.
+    pub(crate) fn takes_ticket(&self, shown: &[u8; ring::TICKET_BYTES]) -> bool {
+        self.ticket.lock().take_if(|ticket| ticket == shown).is_some()
+    }
+
+    /// Messages go through these rings from now on.
+    pub(crate) fn attach(&self, rings: rings::Rings) {
+        self.shared.place.put(rings, self.is_cancelled());
+        self.shared.changed.notify_one();
+    }
+
     /// The next message, waited for at most for so long.
     ///
     /// # Errors
     /// [`Gone`].
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received, Gone> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        if !self.has_rings() {
+            if let Some(received) = self.receive_by_stream(deadline)? {
+                return Ok(received);
+            }
+        }
+        self.receive_by_ring(deadline)
+    }
+
+    /// `None`: there are rings.
+    fn receive_by_stream(&self, deadline: Option<Instant>) -> Result<Option<Received>, Gone> {
         let mut incoming = self.incoming.lock();
         self.drive(async {
             let next = async {
-                match timeout {
-                    Some(timeout) => tokio::time::timeout(timeout, incoming.message()).await.ok(),
+                match deadline {
+                    Some(deadline) => tokio::time::timeout_at(deadline.into(), incoming.message()).await.ok(),
                     None => Some(incoming.message().await),
                 }
             };
             let next = tokio::select! {
                 biased;
-                () = self.cancelled() => return Err(Gone),
+                () = self.cancelled_or_with_rings() => return if self.is_cancelled() { Err(Gone) } else { Ok(None) },
                 next = next => next,
             };
             match next {
-                None => Ok(Received::Late),
-                Some(Ok(None)) => Ok(Received::End),
-                Some(Ok(Some(message))) => {
-                    Ok(message::tape(&message).map_or(Received::Other(message), Received::Tape))
+                None => Ok(Some(Received::Late)),
+                Some(Ok(None)) => Ok(Some(Received::End)),
+                Some(Ok(Some(message))) => Ok(Some(classified(message))),
+                Some(Err(status)) if status.code() == Code::OutOfRange => {
+                    Ok(Some(Received::Refused(Status::resource_exhausted(status.message()))))
                 }
-                Some(Err(status)) if status.code() == Code::OutOfRange => Ok(Received::Refused(
-                    Status::resource_exhausted(status.message()),
-                )),
                 Some(Err(status))
-                    if status.code() == Code::Internal
-                        && std::error::Error::source(&status).is_none() =>
+                    if status.code() == Code::Internal && std::error::Error::source(&status).is_none() =>
                 {
-                    Ok(Received::Refused(status)) // gRPC's framing is broken
+                    Ok(Some(Received::Refused(status))) // gRPC's framing is broken
                 }
                 Some(Err(_)) => {
                     self.shared.cancel();
@@ -159,17 +199,39 @@ impl Call {
         })
     }
 
+    fn receive_by_ring(&self, deadline: Option<Instant>) -> Result<Received, Gone> {
+        let receiver = self.shared.place.receiver().ok_or(Gone)?;
+        let mut message = Vec::new();
+        let received = receiver.lock().receive(&mut message, deadline);
+        match received {
+            Ok(()) => Ok(classified(message.into())),
+            Err(rings::Error::TimedOut) => Ok(Received::Late),
+            Err(error @ rings::Error::Violation(_)) => Ok(Received::Refused(Status::internal(error.to_string()))),
+            Err(_) => {
+                self.shared.cancel();
+                Err(Gone)
+            }
+        }
+    }
+
     /// Sends a message once the one before is on its way, so that a slow guest holds up its own session. `flush`: now; else with what
     /// the thread does next.
     ///
     /// # Errors
     /// [`Gone`].
-    pub fn send(&self, message: Bytes, flush: bool) -> Result<(), Gone> {
+    pub fn send(&self, message: &[u8], flush: bool) -> Result<(), Gone> {
         if self.is_cancelled() {
             return Err(Gone);
         }
+        if let Some(sender) = self.shared.place.sender() {
+            let sent = sender.lock().send(&[message], None);
+            return sent.map_err(|_| {
+                self.shared.cancel();
+                Gone
+            });
+        }
         let sender = self.outgoing.lock().clone().ok_or(Gone)?;
-        let rest = match sender.try_send(Ok(message)) {
+        let rest = match sender.try_send(Ok(Bytes::copy_from_slice(message))) {
             Ok(()) if !flush => return Ok(()),
             Ok(()) => None,
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
@@ -193,10 +255,7 @@ impl Call {
     /// Ends the call, whatever has become of it. The last thing done with it.
     pub fn finish(&self, code: Code, details: &str) {
         let (last, patience) = match (self.is_cancelled(), code) {
-            (true, _) => (
-                Some(Status::unavailable("the host stops")),
-                FAREWELL_OF_CANCELLED,
-            ),
+            (true, _) => (Some(Status::unavailable("the host stops")), FAREWELL_OF_CANCELLED),
             (false, Code::Ok) => (None, FAREWELL),
             (false, code) => (Some(Status::new(code, details)), FAREWELL),
         };
@@ -223,6 +282,12 @@ impl Call {
         self.is_cancelled()
     }
 
+    async fn cancelled_or_with_rings(&self) {
+        while !self.is_cancelled() && !self.has_rings() {
+            self.shared.changed.notified().await;
+        }
+    }
+
     async fn cancelled(&self) {
         while !self.is_cancelled() {
             self.shared.changed.notified().await;
@@ -235,6 +300,10 @@ impl Call {
         self.away.store(true, Ordering::Release);
         result
     }
+}
+
+fn classified(message: Bytes) -> Received {
+    message::tape(&message).map_or(Received::Other(message), Received::Tape)
 }
 
 /// Lets the connection's tasks do what they can do now: a message goes from the call to HTTP/2 and from there to the socket.

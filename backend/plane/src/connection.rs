@@ -44,9 +44,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 impl Socket {
     pub(crate) fn peer(&self) -> String {
         match self {
-            Self::Tcp(stream) => stream
-                .peer_addr()
-                .map_or_else(|_| "tcp:".to_owned(), |address| format!("tcp:{address}")),
+            Self::Tcp(stream) => {
+                stream.peer_addr().map_or_else(|_| "tcp:".to_owned(), |address| format!("tcp:{address}"))
+            }
             Self::Unix(_) => "unix:".to_owned(),
         }
     }
@@ -79,6 +79,7 @@ pub(crate) fn turn_away(inner: &Arc<Inner>, socket: Socket, why: &'static str) -
 
 fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io::Result<()> {
     let peer = socket.peer();
+    let beside = inner.options.rings && matches!(socket, Socket::Unix(_));
     let runtime = Arc::new(Builder::new_current_thread().enable_all().build()?);
     let (calls, mut waiting) = unbounded_channel();
     let idle = Arc::new(AtomicBool::new(true));
@@ -89,6 +90,7 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         calls,
         idle: idle.clone(),
         refusing,
+        beside,
     };
     let socket = {
         let _inside = runtime.enter();
@@ -104,11 +106,7 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         .keep_alive_timeout(inner.options.keepalive_timeout)
         .serve_connection(socket, service);
     let mut ended = runtime.spawn(connection);
-    let limit = if refusing.is_some() {
-        inner.options.refusal
-    } else {
-        inner.options.silence
-    };
+    let limit = if refusing.is_some() { inner.options.refusal } else { inner.options.silence };
     loop {
         let call = runtime.block_on(async {
             tokio::select! {
@@ -136,6 +134,8 @@ struct Service {
     /// The connection's thread waits for a call.
     idle: Arc<AtomicBool>,
     refusing: Option<&'static str>,
+    /// The guest can come to the rings' socket.
+    beside: bool,
 }
 
 impl hyper::service::Service<http::Request<Incoming>> for Service {
@@ -152,15 +152,11 @@ impl hyper::service::Service<http::Request<Incoming>> for Service {
             calls: self.calls.clone(),
             idle: self.idle.clone(),
             refusing: self.refusing,
+            beside: self.beside,
             method,
         };
         let bytes = self.inner.options.message_bytes;
-        Box::pin(async move {
-            Ok(Grpc::new(Raw)
-                .max_decoding_message_size(bytes)
-                .streaming(begin, request)
-                .await)
-        })
+        Box::pin(async move { Ok(Grpc::new(Raw).max_decoding_message_size(bytes).streaming(begin, request).await) })
     }
 }
 
@@ -172,6 +168,7 @@ struct Begin {
     calls: UnboundedSender<Arc<Call>>,
     idle: Arc<AtomicBool>,
     refusing: Option<&'static str>,
+    beside: bool,
     method: String,
 }
 
@@ -190,16 +187,9 @@ impl Begin {
         if let Some(why) = self.refusing {
             return Err(Status::resource_exhausted(why));
         }
-        let runtime = self
-            .runtime
-            .upgrade()
-            .ok_or_else(|| Status::unavailable("the host stops"))?;
-        let (call, outgoing) = Call::new(
-            std::mem::take(&mut self.method),
-            self.peer.clone(),
-            runtime,
-            incoming,
-        );
+        let runtime = self.runtime.upgrade().ok_or_else(|| Status::unavailable("the host stops"))?;
+        let (call, outgoing) =
+            Call::new(std::mem::take(&mut self.method), self.peer.clone(), runtime, incoming, self.beside);
         self.inner.admit(&call)?;
         if self.idle.swap(false, Ordering::AcqRel) {
             let sent = self.calls.send(call.clone());

@@ -12,12 +12,14 @@
 //! - `connection`: one socket, and the runtime that its threads drive in turn
 //! - [`call`]: one call: messages in, messages out, its end
 //! - [`message`]: a guest's message as far as the plane reads it
+//! - [`ring`]: messages through shared memory
 //!
 //! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
 
 pub mod call;
 mod connection;
 pub mod message;
+pub mod ring;
 pub mod server;
 
 pub use call::{Call, Gone, Received};

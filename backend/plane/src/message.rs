@@ -25,17 +25,9 @@ pub fn tape(message: &Bytes) -> Option<Tape> {
         return None;
     }
     let group = if rest.takes(GROUP) { rest.varint()? } else { 0 };
-    let records = if rest.takes(RECORDS) {
-        rest.block()?
-    } else {
-        Bytes::new()
-    };
+    let records = if rest.takes(RECORDS) { rest.block()? } else { Bytes::new() };
     let last = rest.takes(LAST) && rest.varint()? != 0;
-    (rest.left() == 0).then_some(Tape {
-        group,
-        records,
-        last,
-    })
+    (rest.left() == 0).then_some(Tape { group, records, last })
 }
 
 struct Reader<'a> {
@@ -98,31 +90,10 @@ mod tests {
 
     #[test]
     fn a_tape_is_read() {
-        let expected = Tape {
-            group: 300,
-            records: Bytes::from_static(b"abc"),
-            last: true,
-        };
-        assert_eq!(
-            read(b"\x12\x0a\x08\xac\x02\x12\x03abc\x18\x01"),
-            Some(expected)
-        );
-        assert_eq!(
-            read(b"\x12\x00"),
-            Some(Tape {
-                group: 0,
-                records: Bytes::new(),
-                last: false
-            })
-        );
-        assert_eq!(
-            read(b"\x12\x02\x18\x00"),
-            Some(Tape {
-                group: 0,
-                records: Bytes::new(),
-                last: false
-            })
-        );
+        let expected = Tape { group: 300, records: Bytes::from_static(b"abc"), last: true };
+        assert_eq!(read(b"\x12\x0a\x08\xac\x02\x12\x03abc\x18\x01"), Some(expected));
+        assert_eq!(read(b"\x12\x00"), Some(Tape { group: 0, records: Bytes::new(), last: false }));
+        assert_eq!(read(b"\x12\x02\x18\x00"), Some(Tape { group: 0, records: Bytes::new(), last: false }));
     }
 
     #[test]
@@ -134,8 +105,8 @@ mod tests {
             b"\x12\x05\x08\x01",                                         // shorter than it says
             b"\x12\x02\x08\x01\x00",                                     // longer
             b"\x12\x04\x18\x01\x08\x01",                                 // another order
-            b"\x12\x04\x12\xff\xff\x03", // more records than there are
-            b"\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", // no u64
+            b"\x12\x04\x12\xff\xff\x03",                                 // more records than there are
+            b"\x12\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",     // no u64
             b"\x12\x0c\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", // over-long
         ];
         for message in others {
@@ -150,26 +121,11 @@ mod tests {
         for _ in 0..100_000 {
             let mut bytes = [0_u8; 24];
             for byte in &mut bytes {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                *byte = [
-                    TAPE,
-                    GROUP,
-                    RECORDS,
-                    LAST,
-                    0x80,
-                    0xFF,
-                    1,
-                    (state >> 40) as u8,
-                ][(state >> 61) as usize];
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *byte = [TAPE, GROUP, RECORDS, LAST, 0x80, 0xFF, 1, (state >> 40) as u8][(state >> 61) as usize];
             }
             let length = (state >> 33) as usize % 25;
-            bytes[1] = if state & 1 == 0 {
-                length.saturating_sub(2) as u8
-            } else {
-                bytes[1]
-            };
+            bytes[1] = if state & 1 == 0 { length.saturating_sub(2) as u8 } else { bytes[1] };
             if let Some(found) = read(&bytes[..length]) {
                 assert!(found.records.len() < length);
             }

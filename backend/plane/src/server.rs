@@ -5,6 +5,7 @@
 
 use crate::call::Call;
 use crate::connection::{self, Socket};
+use crate::ring;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -20,6 +21,9 @@ use tonic::Status;
 
 /// How soon the end of a guest is noticed while its work runs.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Guests that ask for rings at once.
+const MOST_ASKING: usize = 32;
 
 /// What calls mean.
 pub trait Serve: Send + Sync + 'static {
@@ -47,6 +51,8 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     /// A connection on which nobody calls is closed after so long.
     pub silence: Duration,
+    /// Guests on Unix sockets may come to the rings' socket.
+    pub rings: bool,
     /// How long a connection beyond the limit is told so.
     pub refusal: Duration,
 }
@@ -60,6 +66,7 @@ impl Default for Options {
             keepalive: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),
             silence: Duration::from_secs(300),
+            rings: false,
             refusal: Duration::from_secs(1),
         }
     }
@@ -69,14 +76,10 @@ impl Default for Options {
 pub(crate) type Spawn = fn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()>;
 
 fn spawn(name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(run)
-        .map(drop)
+    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
-const NO_THREAD: &str =
-    "the host can start no thread for it: its limit of threads or memory is reached";
+const NO_THREAD: &str = "the host can start no thread for it: its limit of threads or memory is reached";
 const TOO_MANY_CALLS: &str = "the host has too many calls open; try again later";
 const TOO_MANY_CONNECTIONS: &str = "the host has too many connections open; try again later";
 
@@ -89,14 +92,14 @@ pub(crate) struct Inner {
     calls: Mutex<HashMap<u64, (Arc<Call>, bool)>>,
     fewer: Condvar,
     connections: AtomicUsize,
+    /// Guests that ask for rings just now.
+    asking: AtomicUsize,
     stop: watch::Sender<bool>,
 }
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Inner")
-            .field("options", &self.options)
-            .finish_non_exhaustive()
+        f.debug_struct("Inner").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
@@ -106,17 +109,14 @@ impl Inner {
         let mut calls = self.calls.lock();
         if calls.len() >= self.options.calls {
             drop(calls);
-            self.warn(format_args!(
-                "a call of {} is turned away: too many are open",
-                call.peer
-            ));
+            self.warn(format_args!("a call of {} is turned away: too many are open", call.peer));
             return Err(Status::resource_exhausted(TOO_MANY_CALLS));
         }
         calls.insert(call.number, (call.clone(), false));
         Ok(())
     }
 
-    fn warn(&self, text: fmt::Arguments<'_>) {
+    pub(crate) fn warn(&self, text: fmt::Arguments<'_>) {
         self.serve.warn(&text.to_string());
     }
 
@@ -135,12 +135,30 @@ impl Inner {
         let (inner, own) = (self.clone(), call.clone());
         (self.spawn)("farlane-call", Box::new(move || inner.serve_call(&own))).map_err(|error| {
             self.ended(&call);
-            self.warn(format_args!(
-                "a call of {} is turned away: {error}",
-                call.peer
-            ));
+            self.warn(format_args!("a call of {} is turned away: {error}", call.peer));
             Status::resource_exhausted(NO_THREAD)
         })
+    }
+
+    pub(crate) fn start(&self, name: &str, run: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        (self.spawn)(name, run)
+    }
+
+    /// The call with this ticket, which is good once.
+    pub(crate) fn take_ticket(&self, shown: &[u8; ring::TICKET_BYTES]) -> Option<Arc<Call>> {
+        self.calls.lock().values().find(|(call, _)| call.takes_ticket(shown)).map(|(call, _)| call.clone())
+    }
+
+    /// Whether one more guest may ask for rings at the same time.
+    pub(crate) fn enter_rings(&self) -> bool {
+        self.asking.fetch_add(1, Ordering::AcqRel) < MOST_ASKING || {
+            self.leave_rings();
+            false
+        }
+    }
+
+    pub(crate) fn leave_rings(&self) {
+        self.asking.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// When the server has stopped and nobody is to be waited for.
@@ -150,12 +168,7 @@ impl Inner {
 
     /// Looks after calls whose threads are busy: their connections are driven, and a cancellation is told once.
     fn look(&self) {
-        let calls: Vec<_> = self
-            .calls
-            .lock()
-            .values()
-            .map(|(call, _)| call.clone())
-            .collect();
+        let calls: Vec<_> = self.calls.lock().values().map(|(call, _)| call.clone()).collect();
         for call in calls {
             if !call.look() {
                 continue;
@@ -172,10 +185,7 @@ impl Inner {
 
     fn connect(self: &Arc<Self>, socket: Socket) {
         if self.connections.load(Ordering::Acquire) >= self.options.connections {
-            self.warn(format_args!(
-                "a connection of {} is turned away: too many are open",
-                socket.peer()
-            ));
+            self.warn(format_args!("a connection of {} is turned away: too many are open", socket.peer()));
             let _ = connection::turn_away(self, socket, TOO_MANY_CONNECTIONS);
             return;
         }
@@ -193,9 +203,7 @@ impl Inner {
             });
             let peer = socket.peer();
             if let Err(error) = connection::serve(&inner, socket) {
-                inner.warn(format_args!(
-                    "the connection of {peer} cannot be served: {error}"
-                ));
+                inner.warn(format_args!("the connection of {peer} cannot be served: {error}"));
             }
         };
         if let Err(error) = (self.spawn)("farlane-call", Box::new(run)) {
@@ -222,6 +230,16 @@ impl<F: Fn()> Drop for Finally<F> {
 pub enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
+    /// Where guests come to their rings.
+    Rings(UnixListener),
+}
+
+/// What a listening socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Tcp,
+    Unix,
+    Rings,
 }
 
 impl Listener {
@@ -232,31 +250,32 @@ impl Listener {
     ///
     /// # Errors
     /// It cannot be made one that does not block.
-    pub unsafe fn adopt(descriptor: RawFd, unix: bool) -> io::Result<Self> {
+    pub unsafe fn adopt(descriptor: RawFd, kind: Kind) -> io::Result<Self> {
         // SAFETY: the caller's promise.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        if unix {
-            let listener = UnixListener::from(owned);
-            listener.set_nonblocking(true)?;
-            Ok(Self::Unix(listener))
-        } else {
+        if kind == Kind::Tcp {
             let listener = TcpListener::from(owned);
             listener.set_nonblocking(true)?;
-            Ok(Self::Tcp(listener))
+            return Ok(Self::Tcp(listener));
         }
+        let listener = UnixListener::from(owned);
+        listener.set_nonblocking(true)?;
+        Ok(if kind == Kind::Unix { Self::Unix(listener) } else { Self::Rings(listener) })
     }
 
-    fn accept(&self) -> io::Result<Socket> {
+    fn accept(&self, inner: &Arc<Inner>) -> io::Result<()> {
         match self {
-            Self::Tcp(listener) => listener.accept().map(|(stream, _)| Socket::Tcp(stream)),
-            Self::Unix(listener) => listener.accept().map(|(stream, _)| Socket::Unix(stream)),
+            Self::Tcp(listener) => inner.connect(Socket::Tcp(listener.accept()?.0)),
+            Self::Unix(listener) => inner.connect(Socket::Unix(listener.accept()?.0)),
+            Self::Rings(listener) => ring::admit(inner, listener.accept()?.0),
         }
+        Ok(())
     }
 
     fn descriptor(&self) -> RawFd {
         match self {
             Self::Tcp(listener) => listener.as_raw_fd(),
-            Self::Unix(listener) => listener.as_raw_fd(),
+            Self::Unix(listener) | Self::Rings(listener) => listener.as_raw_fd(),
         }
     }
 }
@@ -275,11 +294,7 @@ impl Server {
     ///
     /// # Errors
     /// The system gives no thread or no pipe.
-    pub fn start(
-        options: Options,
-        serve: Box<dyn Serve>,
-        listeners: Vec<Listener>,
-    ) -> io::Result<Self> {
+    pub fn start(options: Options, serve: Box<dyn Serve>, listeners: Vec<Listener>) -> io::Result<Self> {
         Self::start_with(options, serve, listeners, spawn)
     }
 
@@ -296,22 +311,16 @@ impl Server {
             calls: Mutex::default(),
             fewer: Condvar::new(),
             connections: AtomicUsize::new(0),
+            asking: AtomicUsize::new(0),
             stop: watch::Sender::new(false),
         });
         let accepting = Arc::new(AtomicBool::new(true));
         let (woken, wake) = io::pipe()?;
-        let thread = thread::Builder::new()
-            .name("farlane-server".to_owned())
-            .spawn({
-                let (inner, accepting) = (inner.clone(), accepting.clone());
-                move || listen(&inner, &accepting, &listeners, &woken)
-            })?;
-        Ok(Self {
-            inner,
-            thread: Mutex::new(Some(thread)),
-            accepting,
-            wake,
-        })
+        let thread = thread::Builder::new().name("farlane-server".to_owned()).spawn({
+            let (inner, accepting) = (inner.clone(), accepting.clone());
+            move || listen(&inner, &accepting, &listeners, &woken)
+        })?;
+        Ok(Self { inner, thread: Mutex::new(Some(thread)), accepting, wake })
     }
 
     /// Calls that are open.
@@ -360,33 +369,23 @@ impl Server {
 }
 
 /// The listening thread.
-fn listen(
-    inner: &Arc<Inner>,
-    accepting: &AtomicBool,
-    listeners: &[Listener],
-    woken: &io::PipeReader,
-) {
+fn listen(inner: &Arc<Inner>, accepting: &AtomicBool, listeners: &[Listener], woken: &io::PipeReader) {
     let mut polled: Vec<libc::pollfd> = listeners
         .iter()
         .map(Listener::descriptor)
         .chain([woken.as_raw_fd()])
-        .map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        })
+        .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
         .collect();
     let mut looked = Instant::now();
     while accepting.load(Ordering::Acquire) {
         let left = LOOK.saturating_sub(looked.elapsed()).as_millis();
         let timeout = libc::c_int::try_from(left).unwrap_or(0) + 1;
         // SAFETY: the array is ours, and as long as is said.
-        let ready =
-            unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
+        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
         if ready > 0 {
             for listener in listeners {
-                match listener.accept() {
-                    Ok(socket) => inner.connect(socket),
+                match listener.accept(inner) {
+                    Ok(()) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => {
                         inner.warn(format_args!("a connection cannot be accepted: {error}"));
@@ -416,7 +415,7 @@ mod tests {
     impl Serve for Echo {
         fn serve(&self, call: &Arc<Call>) {
             while let Ok(Received::Other(message)) = call.receive(None) {
-                if call.send(message, false).is_err() {
+                if call.send(&message, false).is_err() {
                     break;
                 }
             }
@@ -429,45 +428,23 @@ mod tests {
     }
 
     fn start(name: &str, spawn: Spawn) -> (Server, String) {
-        let path =
-            std::env::temp_dir().join(format!("farlane-plane-{}-{name}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("farlane-plane-{}-{name}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).expect("bound");
         listener.set_nonblocking(true).expect("set");
-        let server = Server::start_with(
-            Options::default(),
-            Box::new(Echo),
-            vec![Listener::Unix(listener)],
-            spawn,
-        );
-        (
-            server.expect("started"),
-            path.to_string_lossy().into_owned(),
-        )
+        let server = Server::start_with(Options::default(), Box::new(Echo), vec![Listener::Unix(listener)], spawn);
+        (server.expect("started"), path.to_string_lossy().into_owned())
     }
 
     async fn call(path: String, messages: Vec<&'static [u8]>) -> Result<Vec<bytes::Bytes>, Status> {
         let connector = tower::service_fn(move |_: Uri| {
             let path = path.clone();
-            async move {
-                tokio::net::UnixStream::connect(path)
-                    .await
-                    .map(TokioIo::new)
-            }
+            async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
         });
-        let channel = Channel::from_static("http://localhost")
-            .connect_with_connector(connector)
-            .await;
-        let mut client = tonic::client::Grpc::new(
-            channel.map_err(|error| Status::unavailable(error.to_string()))?,
-        );
-        client
-            .ready()
-            .await
-            .map_err(|error| Status::unavailable(error.to_string()))?;
-        let request = tonic::Request::new(tokio_stream::iter(
-            messages.into_iter().map(bytes::Bytes::from_static),
-        ));
+        let channel = Channel::from_static("http://localhost").connect_with_connector(connector).await;
+        let mut client = tonic::client::Grpc::new(channel.map_err(|error| Status::unavailable(error.to_string()))?);
+        client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let request = tonic::Request::new(tokio_stream::iter(messages.into_iter().map(bytes::Bytes::from_static)));
         let path = http::uri::PathAndQuery::from_static("/farlane.v1.SessionService/Open");
         let mut answers = client.streaming(request, path, Raw).await?.into_inner();
         let mut all = Vec::new();
@@ -478,11 +455,7 @@ mod tests {
     }
 
     fn run<T>(future: impl std::future::Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime")
-            .block_on(future)
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
     }
 
     #[test]
@@ -496,9 +469,7 @@ mod tests {
 
     #[test]
     fn a_host_that_can_start_no_thread_says_so() {
-        let (server, path) = start("threadless", |_, _| {
-            Err(io::Error::from(io::ErrorKind::WouldBlock))
-        });
+        let (server, path) = start("threadless", |_, _| Err(io::Error::from(io::ErrorKind::WouldBlock)));
         let refused = run(call(path, vec![b"one"])).expect_err("no thread");
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert!(refused.message().contains("limit of threads"), "{refused}");

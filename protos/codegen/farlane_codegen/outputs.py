@@ -9,6 +9,7 @@ from farlane_codegen import (
     coverage_page,
     driver_table,
     errors_table,
+    layouts,
     protobuf,
     python_encoders,
     python_operations,
@@ -40,8 +41,10 @@ def outputs(root: Path) -> dict[Path, str]:
         crates / "abi/src/generated_errors.rs": errors_table.emit_rust_errors(errors),
         crates / "abi/src/generated_driver_errors.rs": errors_table.emit_rust_driver_errors(driver_errors),
         crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes),
+        crates / "abi/src/generated_layouts.rs": layouts.emit(crates / "abi/src"),
         backend / "handlers/generated_operations.py": python_operations.emit(tape),
         root / "tests/clients/tape_client/generated_operations.py": python_encoders.emit(tape),
+        backend / "device/generated_attributes.py": errors_table.emit_python_attributes(attributes),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
         root / "docs/coverage.md": coverage_page.emit(api, driver),
     }

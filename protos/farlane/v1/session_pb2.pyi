@@ -62,7 +62,7 @@ class Object(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., size: _Optional[int] = ..., has_manifest: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks")
+    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket")
     TAPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +78,7 @@ class Welcome(_message.Message):
     PAYLOAD_CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CODECS_FIELD_NUMBER: _ClassVar[int]
     CHECKS_FIELD_NUMBER: _ClassVar[int]
+    RINGS_TICKET_FIELD_NUMBER: _ClassVar[int]
     tape_version: int
     host_version: str
     session: str
@@ -93,7 +94,8 @@ class Welcome(_message.Message):
     payload_cache_bytes: int
     codecs: _containers.RepeatedScalarFieldContainer[str]
     checks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ...) -> None: ...
+    rings_ticket: bytes
+    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("identity", "content")

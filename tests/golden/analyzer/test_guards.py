@@ -51,8 +51,8 @@ class Bench:
         for calls in trace.calls_at_sites(self._lines, manifest, elf.load(self._program)).values():
             for call in calls:
                 if isinstance(call, trace.Call) and call.site.permissions & Permission.DEFER_READ:
-                    settles = call.site.permissions & Permission.SETTLE_AT_CALL
-                    found[call.site.return_address] += "1" if call.more and not settles else "0"
+                    completes = call.site.permissions & Permission.COMPLETE_AT_CALL
+                    found[call.site.return_address] += "1" if call.more and not completes else "0"
         return dict(found)
 
     def times(self, site: int, manifest: Manifest) -> int:

@@ -15,9 +15,11 @@ import driver_options
 import pytest
 from driver_options import ask, left
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu import CupyDevice
-from farlane.backend.device.gpu.driver import CudaDriver
-from farlane.backend.device.gpu.interface import DeviceAttribute, Driver
+from farlane.backend.device.gpu.driver.cuda import CudaDriver
+from farlane.backend.device.gpu.driver.interface import Driver
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 
 if not driver_options.are_on():
     collect_ignore_glob = ["test_*.py"]
@@ -83,7 +85,7 @@ class WatchedDriver(CudaDriver):
         return call
 
     def attribute(self, gpu: int, attribute: int) -> int:
-        if attribute == DeviceAttribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and not self._maps:
+        if attribute == Attribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and not self._maps:
             return 0
         return super().attribute(gpu, attribute)
 
@@ -96,10 +98,10 @@ class WatchedDriver(CudaDriver):
 class Bench:
     """A device on the driver, and short forms of what tests do with its contexts."""
 
-    def __init__(self, baseline: dict[str, int], **options: Any) -> None:
+    def __init__(self, baseline: dict[str, int], options: DeviceOptions = DEFAULT, **arguments: Any) -> None:
         self._baseline = baseline
-        self.driver = WatchedDriver(**options)
-        self.device = CupyDevice(driver=self.driver)
+        self.driver = WatchedDriver(**arguments)
+        self.device = CupyDevice(options, driver=self.driver)
         self.context: Any = self.device.open_context(QUOTA)
         self.base = self.context.window.base
         self.stream = self.context.default_stream(LEGACY_STREAM)

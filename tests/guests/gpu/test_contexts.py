@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from driver_options import ask, left
-from farlane.backend.device.attributes import Attribute
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape
+from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu import CupyDevice
-from farlane.backend.device.gpu.interface import Missing
-from farlane.backend.device.gpu.repeats import Choice
+from farlane.backend.device.gpu.driver.interface import Missing
+from farlane.backend.device.gpu.work.repeats import Choice
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Kind, Step
 from farlane.backend.fatbin.joined import join
 
@@ -204,7 +205,7 @@ def test_the_description_costs_no_context_and_what_takes_long_is_done_ahead(base
 
 def test_a_gpu_that_is_not_there() -> None:
     with pytest.raises(Missing, match="no GPU 2: the driver shows 1"):
-        CupyDevice(2, driver=WatchedDriver())
+        CupyDevice(gpu=2, driver=WatchedDriver())
 
 
 def test_output_of_kernels_is_taken_from_where_the_driver_puts_it(baseline: dict[str, int]) -> None:
@@ -216,12 +217,9 @@ def test_output_of_kernels_is_taken_from_where_the_driver_puts_it(baseline: dict
     assert left() == baseline
 
 
-def test_what_is_counted_is_in_the_sessions_report(
-    new_bench: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_counted_is_in_the_sessions_report(new_bench: Callable[..., Any], tmp_path: Path) -> None:
     """Resets included."""
-    monkeypatch.setenv("FARLANE_SESSION_REPORTS", str(tmp_path))
-    bench = new_bench()
+    bench = new_bench(options=DeviceOptions(reports=str(tmp_path)))
     for _ in range(2):
         bench.context.allocate(bench.base, 6 << 20)
         bench.context.repeater._choice = Choice.ON

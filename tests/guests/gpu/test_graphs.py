@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from driver_options import ask
 from farlane.backend.device.base import CudaError, LaunchShape
-from farlane.backend.device.gpu.repeats import GRAPH_ITERATIONS, GRAPHS, Choice
+from farlane.backend.device.gpu.work.repeats import GRAPH_ITERATIONS, GRAPHS, Choice
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Texels
 from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
 
@@ -124,7 +124,7 @@ def test_the_faster_way_is_kept(new_bench: Callable[..., Any], monkeypatch: pyte
         def clock(driver: Any = driver, cost: int = graph_cost) -> int:
             return int(10 * driver.counts["launch"] + cost * GRAPH_ITERATIONS * driver.counts["launch_graph"])
 
-        monkeypatch.setattr("farlane.backend.device.gpu.repeats.time.perf_counter_ns", clock)
+        monkeypatch.setattr("farlane.backend.device.gpu.work.repeats.time.perf_counter_ns", clock)
         body = Body((launch(bench, bench.mix(), bench.base, 1),))
         repeat(bench, body, [], 2 * GRAPH_ITERATIONS)
         assert body.prepared.measured is None  # too few to be worth it

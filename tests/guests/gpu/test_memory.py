@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from driver_options import ask
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu.driver import CudaDriver
-from farlane.backend.device.gpu.staging import CHUNKS, PIECE
-from farlane.backend.device.gpu.window import BASES, Mapped
+from farlane.backend.device.gpu.driver.cuda import CudaDriver
+from farlane.backend.device.gpu.memory.staging import CHUNKS, PIECE
+from farlane.backend.device.gpu.memory.window import BASES, Mapped
 
 GRANULE = 2 << 20
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from driver_options import ask
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu import prototypes as p
-from farlane.backend.device.gpu.interface import ArrayFormat, ArraySpec, TexelSource, TextureSpec
-from farlane.backend.device.gpu.staging import PIECE
+from farlane.backend.device.gpu.driver import prototypes as p
+from farlane.backend.device.gpu.driver.interface import ArrayFormat, ArraySpec, TexelSource, TextureSpec
+from farlane.backend.device.gpu.memory.staging import PIECE
 from farlane.backend.device.objects import ChannelKind, ObjectDescription, Resource, Sampling, Texels
 
 PITCH = 512

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import TAPE_VERSION_MAX, Admission, Greeting, Host
-from farlane.backend.images import digest_of
+from farlane.backend.host.host import TAPE_VERSION_MAX, Admission, Greeting, Host
+from farlane.backend.objects.images import digest_of
 
 STATUS, VALUE, DATA = 1, 2, 3
 IMAGE = b"any image: the null device looks into none"

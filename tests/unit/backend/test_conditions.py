@@ -10,7 +10,7 @@ import pytest
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import Host
+from farlane.backend.host.host import Host
 
 IF, WHILE, SWITCH = range(3)
 NOTHING = 0xFFFF_FFFF

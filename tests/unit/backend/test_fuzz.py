@@ -17,8 +17,8 @@ from farlane.backend.device.base import MAPPING_GRANULE as GRANULE
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS, encode
-from farlane.backend.host import TAPE_VERSION_MAX, Greeting, Host
-from farlane.backend.images import digest_of
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.objects.images import digest_of
 
 GROUPS = 6000
 INTERESTING = [0, 1, 2, 7, 8, 15, 16, 17, 255, 256, 4096, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**48, 2**63, 2**64 - 1]

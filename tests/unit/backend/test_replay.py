@@ -232,7 +232,7 @@ class TestStickyErrors:
         assert guest.submit(launch(), encode("DEVICE_RESET", 8, 0)).errors() == [0]
 
     def test_uploads_go_on(self, guest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        from farlane.backend.images import digest_of
+        from farlane.backend.objects.images import digest_of
 
         digest = digest_of(b"late")
         guest.submit(encode("MODULE_BEGIN", 4, digest))

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from farlane.backend.commands import devices
-from farlane.backend.sizes import parse_bytes
+from farlane.backend.commands.sizes import parse_bytes
 from farlane.v1 import admin_pb2
 from waiting import eventually
 
@@ -81,6 +81,7 @@ def test_a_signal_that_another_thread_gets(tmp_path: Path) -> None:
     """As one does that comes when the main thread is just about to sleep: nothing interrupts its sleep."""
     more = """
 import os, signal, time
+serve.END_SECONDS = serve.REPORT_SECONDS = 20
 serve.Edge.stop = lambda self, grace: None
 def end():
     while not os.path.exists(sys.argv[-1].removeprefix("unix://")):
@@ -262,7 +263,10 @@ class TestDevices:
     ("options", "told"),
     [
         (["--device", "sim", "--device-memory", "3M"], "a device memory of 3145728 bytes is no multiple of 2 MiB"),
-        (["--device", "null", "--device-memory", "4M"], "on the simulated device only; the device is null"),
+        (
+            ["--device", "null", "--device-memory", "4M"],
+            "--device-memory is for the simulated device; the device is null",
+        ),
     ],
 )
 def test_memory_options_that_mean_nothing(options: list[str], told: str) -> None:

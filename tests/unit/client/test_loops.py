@@ -11,7 +11,7 @@ from pathlib import Path
 import lz4.block
 import pytest
 from farlane.backend.device import registry
-from farlane.backend.host import Host
+from farlane.backend.host.host import Host
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from tape_client import generated_operations as operations

@@ -137,10 +137,10 @@ def runs(fake: Toolchain) -> int:
 
 
 def test_a_program_is_compiled_once_and_again_when_anything_changes(fake_compiler: Toolchain, tmp_path: Path) -> None:
-    source, header = tmp_path / "src/a.cu", tmp_path / "src/h.cuh"
-    source.parent.mkdir()
-    source.write_text("1")
-    header.write_text("1")
+    source, header, deeper = tmp_path / "src/a.cu", tmp_path / "h.cuh", tmp_path / "more" / "h.cuh"
+    for path, text in ((source, '#include "../h.cuh"'), (header, '# include "more/h.cuh"'), (deeper, "1")):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
     first = compile_program(fake_compiler, [source], "a", Build())
     assert compile_program(fake_compiler, [source], "a", Build()) == first
     assert (runs(fake_compiler), first.name) == (1, "a")
@@ -149,15 +149,16 @@ def test_a_program_is_compiled_once_and_again_when_anything_changes(fake_compile
 
     seen = {first}
     for change in (
-        lambda: source.write_text("2"),
-        lambda: header.write_text("2"),
-        lambda: header.rename(header.with_name("other.cuh")),
+        lambda: source.write_text('#include "../h.cuh"\n2'),
+        lambda: deeper.write_text("2"),
+        lambda: header.write_text('#include "more/h.cuh"\n2'),
+        lambda: deeper.unlink(),
     ):
         change()
         seen.add(compile_program(fake_compiler, [source], "a", Build()))
     for build in (Build(optimization=0), Build(flags=("-G",)), Build(architecture="compute_75")):
         seen.add(compile_program(fake_compiler, [source], "a", build))
-    assert len(seen) == 7 == runs(fake_compiler)
+    assert len(seen) == 8 == runs(fake_compiler)
 
 
 def test_a_failed_compilation_says_why_and_is_tried_again(fake_compiler: Toolchain, tmp_path: Path) -> None:
@@ -190,12 +191,17 @@ def test_nvccs_environment_variables_do_not_reach_it(monkeypatch: pytest.MonkeyP
     [
         ('[[program]]\nname = "a"\nflag = []', "unknown keys flag"),
         ('[[program]]\nname = "missing"', "missing.cu"),
+        ('[[program]]\nname = "twice"', "have the same name"),
         ('[[program]]\nname = "a"\n[[program]]\nname = "a"', "more than one a"),
         ('[[program]]\nname = "a"\nvariants = [{suffix = "x", optimize = 1}]', "unknown keys optimize"),
     ],
 )
 def test_a_wrong_registry_is_refused(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "a.cu").write_text("")
+    if "twice" in text:
+        for folder in ("one", "other"):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "twice.cu").write_text("")
     path = tmp_path / "registry.toml"
     path.write_text(text)
     with pytest.raises(registry.RegistryError, match=words):
@@ -204,7 +210,8 @@ def test_a_wrong_registry_is_refused(text: str, words: str, tmp_path: Path) -> N
 
 def test_variants_add_to_their_program(fake_compiler: Toolchain, tmp_path: Path) -> None:
     (tmp_path / "a.cu").write_text("")
-    (tmp_path / "l.cu").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "l.cu").write_text("")
     path = tmp_path / "registry.toml"
     path.write_text(
         '[[program]]\nname = "a"\nflags = ["-DA"]\nlibraries = ["l.cu"]\nexpected = "x"\n'

@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from farlane.analyzer.manifest import embed, files, reader
@@ -100,7 +101,7 @@ def test_manifests_are_made_once(folder: Path, environment: dict[str, str], monk
         manifest = reader.read(path.read_bytes())
         assert manifest.identity.hex() == identity
         assert [site.name for site in manifest.sites] == ["cudaMemset"]
-    monkeypatch.setattr(manifests, "_analyze", lambda *_: pytest.fail("analyzed again"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("analyzed again"))
     assert prepare(folder / "bin" / "app", environment, 60, remarks.append) == where
     # One that is damaged is made again.
     victim = next(iter(paths.values()))
@@ -168,13 +169,13 @@ def test_concurrent_runs_analyze_once(
     folder: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, runs = folder / "lib" / "deep" / "libdeep.so", list[float]()
-    original = manifests._analyze
+    run = subprocess.run
 
-    def counted(*arguments: object) -> object:
+    def counted(command: Any, **options: Any) -> object:
         runs.append(time.monotonic())
-        return original(*arguments)  # type: ignore[arg-type]
+        return run(command, **options)
 
-    monkeypatch.setattr(manifests, "_analyze", counted)
+    monkeypatch.setattr(subprocess, "run", counted)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: prepare(app, environment, 60, pytest.fail), range(4)))
     assert len(set(found)) == 1

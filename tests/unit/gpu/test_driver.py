@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from farlane.backend.device.gpu import prototypes
-from farlane.backend.device.gpu.driver import CudaDriver
-from farlane.backend.device.gpu.interface import (
+from farlane.backend.device.gpu.driver import prototypes
+from farlane.backend.device.gpu.driver.cuda import CudaDriver
+from farlane.backend.device.gpu.driver.interface import (
     ArrayFormat,
     ArraySpec,
     BoxEnd,
@@ -29,7 +29,7 @@ from farlane.backend.device.gpu.interface import (
     TexelSource,
     TextureSpec,
 )
-from farlane.backend.device.gpu.structures import cooperative_launch
+from farlane.backend.device.gpu.driver.structures import cooperative_launch
 
 # As `help()` shows them for CuPy 13.6.0 and 14.2.0, which agree on all of these: the number of parameters, and what comes back.
 CUPY = {
@@ -155,7 +155,7 @@ class Rig:
         for name, module in (("cupy_backends", types.ModuleType("cupy_backends")),
                              ("cupy_backends.cuda", types.ModuleType("cupy_backends.cuda")), ("cupy_backends.cuda.api", api)):  # fmt: skip
             monkeypatch.setitem(sys.modules, name, module)
-        monkeypatch.setattr("farlane.backend.device.gpu.driver.ctypes.CDLL", lambda name: self.library)
+        monkeypatch.setattr("farlane.backend.device.gpu.driver.cuda.ctypes.CDLL", lambda name: self.library)
         self.driver = CudaDriver()
 
     def _made(self, name: str, count: int, answer: Any, error: Any) -> Any:

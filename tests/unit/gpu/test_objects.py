@@ -1,4 +1,4 @@
-"""What needs no driver: places in arrays, descriptions of textures and surfaces, what the environment may say of graphs."""
+"""What needs no driver: places in arrays, descriptions of textures and surfaces."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from farlane.backend.device import objects
 from farlane.backend.device.base import CudaError, Rows
-from farlane.backend.device.gpu.boxes import Array, InArray, InMemory, boxes
-from farlane.backend.device.gpu.interface import BoxEnd
-from farlane.backend.device.gpu.repeats import Choice, choice_of
+from farlane.backend.device.gpu.driver.interface import BoxEnd
+from farlane.backend.device.gpu.memory.boxes import Array, InArray, InMemory, boxes
 from farlane.backend.device.objects import ChannelKind, Resource, Sampling, Texels
 
 PITCH = 512
@@ -77,11 +76,3 @@ def test_no_description_is_a_bug_of_ours() -> None:
             objects.read(bytes(data))
         except ValueError:
             continue
-
-
-def test_what_the_environment_may_say() -> None:
-    assert [choice_of(text) for text in (None, "", "AUTO", "on", "off")] == [
-        Choice.AUTO, Choice.AUTO, Choice.AUTO, Choice.ON, Choice.OFF,
-    ]  # fmt: skip
-    with pytest.raises(ValueError, match="FARLANE_GPU_GRAPHS=yes"):
-        choice_of("yes")

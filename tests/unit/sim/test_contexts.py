@@ -8,8 +8,7 @@ from itertools import pairwise
 import pytest
 from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
-
-from .conftest import Program, pack
+from sim_program import Program, pack
 
 
 def status(field: str) -> int:

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from farlane.backend.device.sim import SimDevice
-
-from .conftest import Program, pack
+from sim_program import Program, pack
 
 FOLDER = Path(__file__).parent / "numba"
 KERNELS = sorted(path.stem for path in FOLDER.glob("*.ptx"))

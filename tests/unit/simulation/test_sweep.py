@@ -12,7 +12,7 @@ import pytest
 from farlane.backend.commands.sim import command
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
-from farlane.backend.memory.cores.touches import rows
+from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.cores.trace import TraceWriter
 from farlane.backend.memory.slots.core import Demand
 from farlane.backend.memory.tlb.counts import Counts
@@ -44,7 +44,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
     for _ in range(2):
         model.begin("k", 0, Demand(0, 32, 32), 16)
         block = np.repeat(np.arange(16), 8)
-        model.touch(rows(np.tile(np.arange(8), 16), 0, 0, block, np.tile(np.arange(8), 16) * 40 + block))
+        model.touch(records(np.tile(np.arange(8), 16), 0, 0, block, np.tile(np.arange(8), 16) * 40 + block))
     model.barrier()
     writer.close()
     return str(tmp_path / "memory.toml"), str(tmp_path / "same <pages>.zip")
@@ -111,7 +111,7 @@ def test_plots_are_well_formed() -> None:
 def test_the_report_of_a_run_is_shown() -> None:
     model = MemoryModel(config.parse(SMALL), tlb=False)
     model.begin("good", 0, Demand(1024, 32, 32), 2)
-    model.touch(rows([1, 2], 0, 0, [0, 1], 1))
+    model.touch(records([1, 2], 0, 0, [0, 1], 1))
     model.barrier()
     model.begin("large", 0, Demand(1 << 30, 32, 32), 1)
     session = model.report()

@@ -17,8 +17,8 @@ import pytest
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host import TAPE_VERSION_MAX, Admission, Greeting, Host, Reason, Refused
-from farlane.backend.images import digest_of
+from farlane.backend.host.host import TAPE_VERSION_MAX, Admission, Greeting, Host, Reason, Refused
+from farlane.backend.objects.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from farlane.backend.workers.pool import WorkerPool

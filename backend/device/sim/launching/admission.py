@@ -10,13 +10,15 @@ from __future__ import annotations
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.sim.runtime.modules import SimFunction
+from farlane.backend.generated_errors import (
+    COOPERATIVE_LAUNCH_TOO_LARGE,
+    INVALID_CLUSTER_SIZE,
+    INVALID_RESOURCE_HANDLE,
+    INVALID_VALUE,
+)
 from farlane.demangle import demangled
 
-INVALID_VALUE = 1
-INVALID_RESOURCE_HANDLE = 400
-INVALID_CLUSTER_SIZE = 912
 PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # blocks
-COOPERATIVE_LAUNCH_TOO_LARGE = 720
 RESIDENT_THREADS = 16384  # of a small grid: a GPU of eight multiprocessors has them at once
 
 
@@ -45,7 +47,7 @@ class Admission:
                 )
 
     def cluster(self, function: SimFunction, shape: LaunchShape) -> tuple[int, int, int] | None:
-        """The extents of the launch's clusters; None: nobody has said that there are any. Raises CudaError."""
+        """The extents of the launch's clusters; None: the launch has none. Raises CudaError."""
         entry = function.entry
         required, asked = entry.required_cluster, shape.cluster
         if required is not None and asked not in (None, required):
@@ -104,6 +106,6 @@ class Admission:
             )
 
     def check_nested(self, function: SimFunction, shape: LaunchShape) -> None:
-        """A launch of a kernel's: what can be told before the kernel that is launched is compiled."""
+        """A launch of a kernel's: what can be said before the kernel that is launched is compiled."""
         self.check(function, shape)
         self.check_shared(function, shape, 0)

@@ -58,7 +58,7 @@ def _translate(function: SimFunction, block: tuple[int, int, int], options: jit.
 
 
 def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
-    """Runs a launch of a kernel with tier 1 code: some blocks at a time, so that tier 2 code takes over once it is there.
+    """Runs a launch of a kernel's tier 1 code: some blocks at a time, so that tier 2 code takes over once it is there.
 
     Not where a block may wait for others: those of a later part would never come.
     """

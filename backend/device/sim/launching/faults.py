@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from farlane.backend import generated_errors
 from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import CudaError
 from farlane.backend.jit import GENERIC_WINDOWS_END, Fault, FaultKind
@@ -17,19 +18,17 @@ from farlane.backend.jit.runtime.clusters import RANK_SHIFT
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.demangle import demangled
 
-LAUNCH_FAILURE = 719
-
 _CODES = {
-    FaultKind.ILLEGAL_ADDRESS: 700,
-    FaultKind.MISALIGNED_ADDRESS: 716,
-    FaultKind.TRAP: LAUNCH_FAILURE,
-    FaultKind.ILLEGAL_INSTRUCTION: 715,
-    FaultKind.INVALID_ADDRESS_SPACE: 717,
-    FaultKind.STACK_OVERFLOW: LAUNCH_FAILURE,
-    FaultKind.ASSERT: 710,
-    FaultKind.BARRIER_DEADLOCK: 702,
-    FaultKind.INVALID_FREE: LAUNCH_FAILURE,
-    FaultKind.SERVICE: 999,
+    FaultKind.ILLEGAL_ADDRESS: generated_errors.ILLEGAL_ADDRESS,
+    FaultKind.MISALIGNED_ADDRESS: generated_errors.MISALIGNED_ADDRESS,
+    FaultKind.TRAP: generated_errors.LAUNCH_FAILURE,
+    FaultKind.ILLEGAL_INSTRUCTION: generated_errors.ILLEGAL_INSTRUCTION,
+    FaultKind.INVALID_ADDRESS_SPACE: generated_errors.INVALID_ADDRESS_SPACE,
+    FaultKind.STACK_OVERFLOW: generated_errors.LAUNCH_FAILURE,
+    FaultKind.ASSERT: generated_errors.ASSERT,
+    FaultKind.BARRIER_DEADLOCK: generated_errors.LAUNCH_TIMEOUT,
+    FaultKind.INVALID_FREE: generated_errors.LAUNCH_FAILURE,
+    FaultKind.SERVICE: generated_errors.UNKNOWN,
 }
 
 _WITHOUT_ADDRESS = {
@@ -55,7 +54,9 @@ def error_of(fault: Fault, kernel: str, shared_bytes: int, allocations: Allocati
     where = f"block ({_triple(fault.block)}), thread ({_triple(fault.thread)})"
     line = f", line {fault.line} of its PTX" if fault.line else ""
     return CudaError(
-        _CODES.get(kind, LAUNCH_FAILURE), f"kernel {demangled(kernel)}: {what}; {where}{line}", sticky=True
+        _CODES.get(kind, generated_errors.LAUNCH_FAILURE),
+        f"kernel {demangled(kernel)}: {what}; {where}{line}",
+        sticky=True,
     )
 
 

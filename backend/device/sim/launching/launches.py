@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
-from farlane.backend.device.sim.launching.admission import INVALID_VALUE, Admission
+from farlane.backend.device.sim.launching.admission import Admission
 from farlane.backend.device.sim.launching.compiling import compiled, run_in_parts, whole_clusters
-from farlane.backend.device.sim.launching.faults import LAUNCH_FAILURE, error_of
+from farlane.backend.device.sim.launching.faults import error_of
 from farlane.backend.device.sim.launching.pool import Pool, least_bytes
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.window import PAGE_SHIFT
@@ -32,6 +32,7 @@ from farlane.backend.device.sim.runtime.modules import SimFunction
 from farlane.backend.device.sim.runtime.nested import Grid
 from farlane.backend.device.sim.runtime.prepared import CostEstimate, Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
+from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE
 from farlane.demangle import demangled
 
 MAX_PARAMETER_BYTES = 32764
@@ -45,7 +46,9 @@ MOST_SHAPES = 8  # of a kernel's launches that are kept ready
 class Launcher:
     """Runs the kernels of one session."""
 
-    def __init__(self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, observers: Observers) -> None:
+    def __init__(
+        self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, observers: Observers, tiers: bool = True
+    ) -> None:
         self._memory = memory
         self._pool = pool
         self._admission = Admission(limits)
@@ -65,7 +68,7 @@ class Launcher:
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self._observers = observers
         # A warp group's accesses are checked before they are made: no page may go in between.
-        self.options = observers.options(dataclasses.replace(jit.tiers.options(), warp_groups=not memory.attended))
+        self.options = observers.options(dataclasses.replace(jit.tiers.options(tiers), warp_groups=not memory.attended))
         observers.attach(self._workers[0])
 
     def observed(self) -> None:

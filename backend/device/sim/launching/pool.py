@@ -19,47 +19,17 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import threading
 from pathlib import Path
 
 from farlane.backend.jit import CompiledKernel, Launch, Worker
 from farlane.backend.jit.compile.routines import helpers
 
-THREADS_VARIABLE = "FARLANE_SIM_THREADS"
-ORDER_VARIABLE = "FARLANE_SIM_ORDER"
-
 USUAL_BYTES = 32 << 20  # where the system does not say
 _FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 10, "M": 20, "G": 30}
 
 log = logging.getLogger("farlane.sim")
-
-
-def thread_count() -> int:
-    """How many CPU threads a device uses: FARLANE_SIM_THREADS, else as many as this process may run on.
-
-    Raises:
-        ValueError: the variable is set to something else than a positive number.
-    """
-    text = os.environ.get(THREADS_VARIABLE)
-    if text is None:
-        return len(os.sched_getaffinity(0))
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise ValueError(f"{THREADS_VARIABLE} is {text!r}; it must be a number from 1 to 1024")
-    return int(text)
-
-
-def any_order() -> bool:
-    """Whether floating-point atomics may come in any order, and so on several threads: FARLANE_SIM_ORDER=fast.
-
-    Raises:
-        ValueError: the variable is set to something else than `fast` or `same`, the default.
-    """
-    text = os.environ.get(ORDER_VARIABLE, "same")
-    if text not in ("same", "fast"):
-        raise ValueError(f"{ORDER_VARIABLE} is {text!r}; it must be same or fast")
-    return text == "fast"
 
 
 class _Job:
@@ -83,9 +53,9 @@ class _Job:
 class Pool:
     """Helper threads, `threads - 1` of them: the thread that launches is the other one."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, any_order: bool = False) -> None:
         self.threads = threads
-        self.any_order = any_order()
+        self.any_order = any_order  # floating-point atomics may come in any order, and so on several threads
         self._lock = threading.Lock()
         self._all: set[helpers.Helper] = set()
         self._free: list[helpers.Helper] = []

@@ -25,10 +25,10 @@ import numpy.typing as npt
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
-from farlane.backend.device.sim.launching.faults import LAUNCH_FAILURE
 from farlane.backend.device.sim.launching.launches import Launcher
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.runtime.prepared import Prepared
+from farlane.backend.generated_errors import LAUNCH_FAILURE
 from farlane.backend.jit.compile.routines import repeats
 
 _ALIGNMENT = 64

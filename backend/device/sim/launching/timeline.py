@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE
 
-INVALID_RESOURCE_HANDLE = 400
 DISABLE_TIMING = 2
 
 

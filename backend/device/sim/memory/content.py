@@ -13,8 +13,8 @@ import numpy.typing as npt
 from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.window import Window
+from farlane.backend.generated_errors import INVALID_VALUE
 
-INVALID_VALUE = 1
 PIECE = 1 << 20
 _NUMPY_FROM = 1 << 17  # below it numpy's own cost outweighs the GIL held for a memmove
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32)}

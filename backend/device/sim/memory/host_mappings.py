@@ -17,11 +17,10 @@ from pathlib import Path
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.window import PAGE, Window
+from farlane.backend.generated_errors import INVALID_VALUE, NOT_SUPPORTED
 from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS, GENERIC_WINDOWS_END, HostMappings
-from farlane.backend.mappings import MappingError
+from farlane.backend.system.mappings import MappingError
 
-INVALID_VALUE = 1
-NOT_SUPPORTED = 801
 _STACK_ROOM = 1 << 30  # below the stack, where it may grow
 
 

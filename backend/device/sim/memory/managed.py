@@ -15,16 +15,16 @@ from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.content import PIECE
 from farlane.backend.device.sim.memory.extents import Extent
-from farlane.backend.device.sim.memory.host_mappings import NOT_SUPPORTED
-from farlane.backend.device.sim.memory.memory import OUT_OF_MEMORY, Budget, Memory
+from farlane.backend.device.sim.memory.memory import Budget, Memory
 from farlane.backend.device.sim.memory.residency import Residency
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
 from farlane.backend.device.sim.options import Oversubscription
+from farlane.backend.generated_errors import MEMORY_ALLOCATION, NOT_SUPPORTED
 from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
-from farlane.backend.memory.planner.policies import DEFAULT, POLICIES, Foreseen
 from farlane.backend.memory.planner.trace import Access
+from farlane.backend.memory.replacement import DEFAULT, POLICIES, Future
 
 _WORD = np.dtype("<u8")
 
@@ -35,24 +35,24 @@ class ManagedMemory(Memory):
     attended = True
     space: Space
 
-    def __init__(self, quota: int, budget: Budget, physical: Physical, wish: Oversubscription) -> None:
+    def __init__(self, quota: int, budget: Budget, physical: Physical, options: Oversubscription) -> None:
         super().__init__(quota, budget, physical)
-        memory = wish.memory or -(-quota // PAGE_2M) * PAGE_2M
+        memory = options.memory or -(-quota // PAGE_2M) * PAGE_2M
         self.window.huge = False  # a page that goes gives its memory back at once
         try:
-            self.space = self._new_space(PAGE, wish.memory)  # without a bound, as much as it turns out to need
+            self.space = self._new_space(PAGE, options.memory)  # without a bound, as much as it turns out to need
         except OutOfFrames as error:
             self.window.close()
             raise CudaError(
-                OUT_OF_MEMORY, f"no room for a session with {memory} bytes of device memory: {error}"
+                MEMORY_ALLOCATION, f"no room for a session with {memory} bytes of device memory: {error}"
             ) from None
-        self.residency = Residency(self.window, self.space, memory, POLICIES[wish.policy or DEFAULT]())
-        self.foresees = self.residency.policy.foresees
+        self.residency = Residency(self.window, self.space, memory, POLICIES[options.policy or DEFAULT]())
+        self.looks_ahead = self.residency.policy.looks_ahead
 
     def open_space(self, page_bytes: int = PAGE) -> Space:
         if page_bytes != PAGE:
             raise CudaError(
-                OUT_OF_MEMORY, f"pages of {page_bytes} bytes in a session whose memory is reused by pages of {PAGE}"
+                MEMORY_ALLOCATION, f"pages of {page_bytes} bytes in a session whose memory is reused by pages of {PAGE}"
             )
         return self.space
 
@@ -72,7 +72,7 @@ class ManagedMemory(Memory):
                 self.residency.add(self._page(first), self._page(last), allocation.label, bool(flags & WRITABLE))
             except OutOfFrames as error:
                 self._unmap(first, last)
-                raise CudaError(OUT_OF_MEMORY, f"no physical memory: {error}") from None
+                raise CudaError(MEMORY_ALLOCATION, f"no physical memory: {error}") from None
 
     def _unmap(self, first: int, last: int) -> None:
         self.residency.remove(self._page(first), self._page(last))
@@ -102,7 +102,7 @@ class ManagedMemory(Memory):
     def fits(self, size: int) -> bool:
         return self.residency.fits(size)
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of the launches to come."""
         steps: list[list[Access]] = []
         sizes: dict[int, int] = {}
@@ -111,7 +111,7 @@ class ManagedMemory(Memory):
             steps.append([Access(extent.number, True, extent.written) for extent in step])
             sizes.update((extent.number, extent.size) for extent in step)
         residency = self.residency
-        residency.policy.foresee(Foreseen(residency.step + 1, steps, sizes, residency.memory))
+        residency.policy.expect(Future(residency.step + 1, steps, sizes, residency.memory))
 
     def _pointed_to(self, parameters: memoryview, variables: Iterable[int]) -> list[Extent]:
         """The extents of the allocations that a launch is given."""

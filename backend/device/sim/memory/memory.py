@@ -23,17 +23,16 @@ from typing import NamedTuple
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.base import Window as AddressRange
-from farlane.backend.device.sim.memory.content import INVALID_VALUE, Content
-from farlane.backend.device.sim.memory.host_mappings import NOT_SUPPORTED, HostMappingTable
+from farlane.backend.device.sim.memory.content import Content
+from farlane.backend.device.sim.memory.host_mappings import HostMappingTable
 from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
 from farlane.backend.device.sim.memory.physical import PhysicalFile
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import ALIGNMENT, PAGE, READABLE, WRITABLE, Window
+from farlane.backend.generated_errors import INVALID_VALUE, MEMORY_ALLOCATION, NOT_SUPPORTED
 from farlane.backend.jit.runtime.services import PageAnswer, Where
-from farlane.backend.mappings import MappingError
 from farlane.backend.memory.paging import OutOfFrames
-
-OUT_OF_MEMORY = 2
+from farlane.backend.system.mappings import MappingError
 
 GUEST_BYTES = 1 << 36
 MODULE_BYTES = 1 << 34
@@ -75,8 +74,8 @@ class Memory(Content):
 
     #: Whether launches are to be announced (before_launch).
     attended = False
-    #: Whether `foresee` is of use.
-    foresees = False
+    #: Whether `expect` is of use.
+    looks_ahead = False
 
     def __init__(self, quota: int, budget: Budget, physical: Physical | None = None) -> None:
         """Reserves a window for sessions of this quota.
@@ -97,7 +96,7 @@ class Memory(Content):
                 self.window = Window(guest + MODULE_BYTES)
             except MappingError as error:
                 raise CudaError(
-                    OUT_OF_MEMORY, f"the host's process has no room for another session: {error.strerror}"
+                    MEMORY_ALLOCATION, f"the host's process has no room for another session: {error.strerror}"
                 ) from None
         self.guest = AddressRange(self.window.base, guest)
         self.allocations = Allocations()
@@ -126,7 +125,7 @@ class Memory(Content):
         try:
             space.cover(first, last, bool(flags & WRITABLE))
         except OutOfFrames as error:
-            raise CudaError(OUT_OF_MEMORY, f"no physical memory: {error}") from None
+            raise CudaError(MEMORY_ALLOCATION, f"no physical memory: {error}") from None
 
     def close(self) -> None:
         """Gives the window back. What is tried later finds nothing allocated and no quota."""
@@ -202,13 +201,14 @@ class Memory(Content):
     def _check_quota(self, size: int) -> None:
         if self._guest_bytes + size > self.quota:
             raise CudaError(
-                OUT_OF_MEMORY, f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use"
+                MEMORY_ALLOCATION,
+                f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use",
             )
 
     def _take(self, size: int, what: str) -> None:
         if not self._budget.take(size):
             raise CudaError(
-                OUT_OF_MEMORY,
+                MEMORY_ALLOCATION,
                 f"{what}: the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes",
             )
 
@@ -217,7 +217,7 @@ class Memory(Content):
         wanted = sum(part.size for part in parts)
         if self._module_bytes + wanted > self.quota:
             raise CudaError(
-                OUT_OF_MEMORY,
+                MEMORY_ALLOCATION,
                 f"variables of {wanted} bytes; modules use {self._module_bytes} of the session's {self.quota} already",
             )
         place = self.guest.base + self.guest.size
@@ -228,7 +228,7 @@ class Memory(Content):
             if self.window.read_only(place):  # a constant's last page
                 place = -(-place // max(alignment, PAGE)) * max(alignment, PAGE)
         if place + size > self.window.end:
-            raise CudaError(OUT_OF_MEMORY, f"no {size} bytes in a row are left for a module's variables")
+            raise CudaError(MEMORY_ALLOCATION, f"no {size} bytes in a row are left for a module's variables")
         backed: list[int] = []
         try:
             for part in parts:
@@ -257,7 +257,7 @@ class Memory(Content):
             self._map(first, last, READABLE | (WRITABLE if writable else 0), allocation)
         except MappingError as error:
             self._budget.give(allocation.size)
-            raise CudaError(OUT_OF_MEMORY, f"{allocation}: {error.strerror}") from None
+            raise CudaError(MEMORY_ALLOCATION, f"{allocation}: {error.strerror}") from None
         except CudaError:
             self._budget.give(allocation.size)
             raise
@@ -325,7 +325,7 @@ class Memory(Content):
         """What comes of a kernel's access to a page that is held."""
         return PageAnswer.ILLEGAL
 
-    def foresee(self, launches: Sequence[memoryview | bytes]) -> None:
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of launches that will come."""
 
     def report(self) -> dict[str, dict[str, int]]:

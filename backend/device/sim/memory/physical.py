@@ -17,10 +17,8 @@ from typing import NamedTuple
 from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import NO_ACCESS, READ, READ_WRITE, CudaError
 from farlane.backend.device.sim.memory.window import READABLE, WRITABLE, Window
-from farlane.backend.mappings import FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, MappingError, checked, libc
-
-INVALID_VALUE = 1
-OUT_OF_MEMORY = 2
+from farlane.backend.generated_errors import INVALID_VALUE, MEMORY_ALLOCATION
+from farlane.backend.system.mappings import FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, MappingError, checked, libc
 
 _FLAGS = {NO_ACCESS: 0, READ: READABLE, READ_WRITE: READABLE | WRITABLE}
 
@@ -49,7 +47,7 @@ class PhysicalFile:
                 self._descriptor = os.memfd_create("farlane-physical")
             os.ftruncate(self._descriptor, self._end + size)
         except OSError as error:
-            raise CudaError(OUT_OF_MEMORY, f"a physical allocation of {size} bytes: {error.strerror}") from None
+            raise CudaError(MEMORY_ALLOCATION, f"a physical allocation of {size} bytes: {error.strerror}") from None
         part = Part(self._end, size)
         self._end += size
         self.bytes += size
@@ -69,7 +67,7 @@ class PhysicalFile:
         try:
             self._window.attach(address, size, self._descriptor, part.offset + offset)
         except MappingError as error:
-            raise CudaError(OUT_OF_MEMORY, f"a mapping of {size} bytes at {address:#x}: {error.strerror}") from None
+            raise CudaError(MEMORY_ALLOCATION, f"a mapping of {size} bytes at {address:#x}: {error.strerror}") from None
         self._mappings[address] = size
         allocations.map_range(address, address + size, NO_ACCESS)
 

@@ -32,7 +32,7 @@ from farlane.backend.device.sim.memory.space import Space, Span
 from farlane.backend.device.sim.memory.store import Store
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, READABLE, WRITABLE, Window, runs_of
 from farlane.backend.jit.runtime.services import PageAnswer, Where
-from farlane.backend.memory.planner.policies import Policy, Resident
+from farlane.backend.memory.replacement import Policy, Resident
 
 IN, DIRTY, STORED = 1, 2, 4  # a page's state
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from farlane.backend.jit.runtime.structures import PAGE_HELD
-from farlane.backend.mappings import (
+from farlane.backend.system.mappings import (
     MADV_DONTDUMP,
     MADV_DONTNEED,
     MADV_HUGEPAGE,

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from farlane.backend import files
 from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import LaunchShape, Rows
 from farlane.backend.device.sim.memory.memory import Memory
@@ -33,6 +32,7 @@ from farlane.backend.memory.cores.touches import Words
 from farlane.backend.memory.paging import PageTable
 from farlane.backend.memory.paging.spec import shift_of
 from farlane.backend.memory.slots.core import Demand
+from farlane.backend.system import files
 
 if TYPE_CHECKING:
     from farlane.backend.memory.cores.objects import Accesses

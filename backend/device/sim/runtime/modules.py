@@ -22,17 +22,19 @@ from farlane.backend.device.sim.memory.memory import MODULE_ALIGNMENT, Memory, P
 from farlane.backend.device.sim.memory.window import PAGE
 from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.fatbin import FatBinaryError, choose_all
+from farlane.backend.generated_errors import (
+    INVALID_DEVICE_FUNCTION,
+    INVALID_KERNEL_IMAGE,
+    INVALID_PTX,
+    INVALID_SYMBOL,
+    NOT_SUPPORTED,
+)
 from farlane.demangle import demangled, readable
 
 if TYPE_CHECKING:
     from farlane.backend.device.base import LaunchShape
     from farlane.backend.device.sim.runtime.prepared import Prepared
 
-INVALID_SYMBOL = 13
-INVALID_DEVICE_FUNCTION = 98
-INVALID_KERNEL_IMAGE = 200
-INVALID_PTX = 218
-NOT_SUPPORTED = 801
 
 _PLACED = ("global", "const")
 

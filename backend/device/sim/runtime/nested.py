@@ -28,12 +28,16 @@ from farlane.backend.device.sim.runtime import transfers
 from farlane.backend.device.sim.runtime.modules import SimFunction, SimModule
 from farlane.backend.device.sim.runtime.parameter_buffers import ParameterBuffers
 from farlane.backend.device.sim.runtime.transfers import Transfer
+from farlane.backend.generated_errors import (
+    INVALID_DEVICE_FUNCTION,
+    INVALID_RESOURCE_HANDLE,
+    INVALID_VALUE,
+    LAUNCH_MAX_DEPTH_EXCEEDED,
+    LAUNCH_PENDING_COUNT_EXCEEDED,
+    MEMORY_ALLOCATION,
+    SUCCESS,
+)
 from farlane.backend.jit import Call, ServiceKind
-
-SUCCESS, INVALID_VALUE, MEMORY_ALLOCATION = 0, 1, 2
-MAX_DEPTH_EXCEEDED, PENDING_COUNT_EXCEEDED = 65, 69
-INVALID_DEVICE_FUNCTION = 98
-INVALID_RESOURCE_HANDLE = 400
 
 DEFAULT_PENDING = 2048  # cudaLimitDevRuntimePendingLaunchCount
 MAX_DEPTH = 24  # grids below the one that the host launched
@@ -254,7 +258,7 @@ class Nested:
             self._room.give(address, buffer.size)
         depth = self._depth + (stream != _TAIL_STREAM)  # a tail takes the place of the grid that launched it
         if depth > MAX_DEPTH:
-            self.fail(call, lane, MAX_DEPTH_EXCEEDED)
+            self.fail(call, lane, LAUNCH_MAX_DEPTH_EXCEEDED)
         else:
             self._enqueue(call, lane, Grid(function, shape, parameters, depth), stream)
 
@@ -262,7 +266,7 @@ class Nested:
         if stream not in _NAMED and stream not in self._streams:
             self.fail(call, lane, INVALID_RESOURCE_HANDLE)
         elif self._pending >= self.pending_limit:
-            self.fail(call, lane, PENDING_COUNT_EXCEEDED)
+            self.fail(call, lane, LAUNCH_PENDING_COUNT_EXCEEDED)
         else:
             (self._tails if stream == _TAIL_STREAM else self._children).append(work)
             self._pending += 1

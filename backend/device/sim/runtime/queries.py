@@ -13,11 +13,10 @@ from collections.abc import Mapping
 
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import Memory, Part
-from farlane.backend.device.sim.runtime.nested import DEFAULT_PENDING, INVALID_VALUE, Nested
-from farlane.backend.generated_errors import ERRORS
+from farlane.backend.device.sim.runtime.nested import DEFAULT_PENDING, Nested
+from farlane.backend.generated_errors import ERRORS, INVALID_DEVICE, INVALID_VALUE, UNSUPPORTED_LIMIT
 from farlane.backend.jit import Call, ServiceKind
 
-INVALID_DEVICE, UNSUPPORTED_LIMIT = 101, 215
 PENDING_LAUNCH_COUNT = 4  # cudaLimitDevRuntimePendingLaunchCount
 _INITIAL = {0: 1024, 1: 1 << 20, 2: 8 << 20, PENDING_LAUNCH_COUNT: DEFAULT_PENDING, 5: 128, 6: 0}  # by cudaLimit
 _UNKNOWN = ("unrecognized error code", "unrecognized error code")

@@ -22,9 +22,10 @@ from farlane.backend.device.sim.observers.checking import HEAP
 from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.device.sim.runtime import formats
 from farlane.backend.device.sim.runtime.heap import Heap
-from farlane.backend.device.sim.runtime.nested import INVALID_VALUE, MEMORY_ALLOCATION, SUCCESS, Nested
+from farlane.backend.device.sim.runtime.nested import Nested
 from farlane.backend.device.sim.runtime.output import DEFAULT_LIMIT, Output
 from farlane.backend.device.sim.runtime.queries import PENDING_LAUNCH_COUNT, Queries
+from farlane.backend.generated_errors import INVALID_VALUE, MEMORY_ALLOCATION, SUCCESS
 from farlane.backend.jit import WORKSPACE_BYTES, Call, FaultKind, ServiceFault, ServiceKind
 from farlane.backend.jit.runtime import services
 

@@ -13,9 +13,14 @@ from typing import NamedTuple
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.observers.observer import Observers
+from farlane.backend.generated_errors import (
+    ILLEGAL_ADDRESS,
+    INVALID_MEMCPY_DIRECTION,
+    INVALID_PITCH_VALUE,
+    INVALID_VALUE,
+)
 from farlane.backend.jit import Call, ServiceKind
 
-INVALID_VALUE, INVALID_PITCH, INVALID_DIRECTION, ILLEGAL_ADDRESS = 1, 12, 21, 700
 _WITHIN_DEVICE, _BY_ADDRESS = 3, 4  # cudaMemcpyKind
 _PITCHED = struct.Struct("<QQQQ")  # cudaPitchedPtr: address, pitch, width, height
 _EXTENT = struct.Struct("<QQQ")  # cudaExtent: width, height, depth
@@ -93,7 +98,7 @@ def _copy_3d(call: Call, lane: int) -> tuple[Transfer, int]:
 
 def _within_device(kind: int) -> None:
     if kind not in (_WITHIN_DEVICE, _BY_ADDRESS):
-        raise CudaError(INVALID_DIRECTION, "a kernel copies from or to the host")
+        raise CudaError(INVALID_MEMCPY_DIRECTION, "a kernel copies from or to the host")
 
 
 def _volume(address: int, pitch: int, slice_pitch: int, width: int, height: int, depth: int = 1) -> tuple[Rows, ...]:
@@ -101,7 +106,7 @@ def _volume(address: int, pitch: int, slice_pitch: int, width: int, height: int,
     if not width or not height:
         return ()
     if pitch < width and (height > 1 or depth > 1):
-        raise CudaError(INVALID_PITCH, "rows of a kernel's copy or set overlap")
+        raise CudaError(INVALID_PITCH_VALUE, "rows of a kernel's copy or set overlap")
     return tuple(Rows(address + slice_pitch * number, pitch, width, height) for number in range(depth))
 
 

@@ -13,7 +13,7 @@ from importlib import resources
 from farlane.backend.jit.compile import cache, native
 from farlane.backend.jit.options import Options
 from farlane.backend.jit.runtime import assembly
-from farlane.backend.loading import Loaded
+from farlane.backend.system.loading import Loaded
 
 
 class _Function:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from farlane.backend import mappings
 from farlane.backend.jit.compile.routines import fixed
 from farlane.backend.jit.runtime.arenas import Worker
 from farlane.backend.jit.runtime.structures import STATUS_DONE, Launch
+from farlane.backend.system import mappings
 
 _SEMAPHORE_BYTES = 32  # sem_t of 64-bit Linux
 _WAKE, _WAIT = 1, 2

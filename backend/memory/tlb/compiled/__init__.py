@@ -1,4 +1,4 @@
-"""The TLB hierarchy as compiled code: `tlb/reference.py` over arrays (tlb/layout.py), event for event.
+"""The TLB hierarchy as compiled code: tests/reference/tlb_reference over arrays (tlb/layout.py), event for event.
 
     intrinsics.py the few operations that Numba has not
     search.py     looking through the entries of a set

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use plane::call::Code;
-use plane::server::Listener;
+use plane::server::{Kind, Listener};
 use plane::{Gone, Options, Received, Serve};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyTimeoutError, PyValueError};
@@ -14,12 +14,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-create_exception!(
-    farlane_plane,
-    CallGone,
-    PyException,
-    "The call was cancelled, or its connection broke."
-);
+create_exception!(farlane_plane, CallGone, PyException, "The call was cancelled, or its connection broke.");
 create_exception!(
     farlane_plane,
     MessageRefused,
@@ -37,11 +32,7 @@ struct Tape {
 
 impl Tape {
     fn new(py: Python<'_>, tape: &plane::message::Tape) -> Self {
-        Self {
-            group: tape.group,
-            records: PyBytes::new(py, &tape.records).unbind(),
-            last: tape.last,
-        }
+        Self { group: tape.group, records: PyBytes::new(py, &tape.records).unbind(), last: tape.last }
     }
 }
 
@@ -56,8 +47,7 @@ fn gone(call: &plane::Call) -> PyErr {
 }
 
 fn seconds(value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value)
-        .map_err(|error| PyValueError::new_err(format!("{value} seconds: {error}")))
+    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(format!("{value} seconds: {error}")))
 }
 
 #[pymethods]
@@ -82,6 +72,17 @@ impl Call {
         self.inner.is_cancelled()
     }
 
+    /// Whether messages go through shared memory.
+    #[getter]
+    fn has_rings(&self) -> bool {
+        self.inner.has_rings()
+    }
+
+    /// What the guest is to say at the rings' socket, once; None where it cannot come there.
+    fn ticket(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
+        self.inner.ticket().map(|ticket| PyBytes::new(py, &ticket).unbind())
+    }
+
     fn cancel(&self) {
         self.inner.cancel();
     }
@@ -94,15 +95,12 @@ impl Call {
         let timeout = timeout.map(seconds).transpose()?;
         match py.detach(|| self.inner.receive(timeout)) {
             Ok(Received::Tape(tape)) => Ok(Some(Py::new(py, Tape::new(py, &tape))?.into_any())),
-            Ok(Received::Other(message)) => {
-                Ok(Some(PyBytes::new(py, &message).into_any().unbind()))
-            }
+            Ok(Received::Other(message)) => Ok(Some(PyBytes::new(py, &message).into_any().unbind())),
             Ok(Received::End) => Ok(None),
             Ok(Received::Late) => Err(PyTimeoutError::new_err("no message came in time")),
-            Ok(Received::Refused(status)) => Err(MessageRefused::new_err((
-                status.code() as i32,
-                status.message().to_owned(),
-            ))),
+            Ok(Received::Refused(status)) => {
+                Err(MessageRefused::new_err((status.code() as i32, status.message().to_owned())))
+            }
             Err(Gone) => Err(gone(&self.inner)),
         }
     }
@@ -113,9 +111,8 @@ impl Call {
     /// Raises CallGone.
     #[pyo3(signature = (message, *, flush = true))]
     fn send(&self, py: Python<'_>, message: &Bound<'_, PyBytes>, flush: bool) -> PyResult<()> {
-        let message = Bytes::copy_from_slice(message.as_bytes());
-        py.detach(|| self.inner.send(message, flush))
-            .map_err(|Gone| gone(&self.inner))
+        let message = message.as_bytes();
+        py.detach(|| self.inner.send(message, flush)).map_err(|Gone| gone(&self.inner))
     }
 
     /// Ends the call with a gRPC status, whatever has become of it. The last thing done with it.
@@ -135,9 +132,7 @@ struct Functions {
 impl Functions {
     fn call(&self, function: &Py<PyAny>, call: &Arc<plane::Call>) {
         Python::attach(|py| {
-            let call = Call {
-                inner: call.clone(),
-            };
+            let call = Call { inner: call.clone() };
             if let Err(error) = function.call1(py, (call,)) {
                 error.write_unraisable(py, None);
             }
@@ -166,7 +161,7 @@ impl Serve for Functions {
 /// A server that listens.
 ///
 /// Args:
-///     listeners: (file descriptor of a listening socket, whether it is a Unix socket); the server owns them from now on.
+///     listeners: (file descriptor of a listening socket, "tcp", "unix" or "rings"); the server owns them from now on.
 ///     serve: is given each call, on a thread of the call's own, and finishes it.
 ///     cancelled: is given a call that was cancelled while its thread is busy elsewhere.
 ///     warn: is given a text for the log.
@@ -183,7 +178,7 @@ impl Server {
     #[pyo3(signature = (listeners, serve, cancelled, warn, *, calls, connections, message_bytes, keepalive, keepalive_timeout))]
     #[allow(clippy::too_many_arguments)]
     fn new(
-        listeners: Vec<(RawFd, bool)>,
+        listeners: Vec<(RawFd, String)>,
         serve: Py<PyAny>,
         cancelled: Py<PyAny>,
         warn: Py<PyAny>,
@@ -199,23 +194,24 @@ impl Server {
             message_bytes,
             keepalive: seconds(keepalive)?,
             keepalive_timeout: seconds(keepalive_timeout)?,
+            rings: listeners.iter().any(|(_, kind)| kind == "rings"),
             ..Options::default()
         };
-        let listeners: std::io::Result<Vec<_>> = listeners
+        let listeners: PyResult<Vec<_>> = listeners
             .into_iter()
-            // SAFETY: the caller gives the descriptors away.
-            .map(|(descriptor, unix)| unsafe { Listener::adopt(descriptor, unix) })
+            .map(|(descriptor, kind)| {
+                let kind = match kind.as_str() {
+                    "tcp" => Kind::Tcp,
+                    "unix" => Kind::Unix,
+                    "rings" => Kind::Rings,
+                    other => return Err(PyValueError::new_err(format!("{other:?} is no kind of socket"))),
+                };
+                // SAFETY: the caller gives the descriptors away.
+                unsafe { Listener::adopt(descriptor, kind) }.map_err(|error| PyOSError::new_err(error.to_string()))
+            })
             .collect();
-        let inner = plane::Server::start(
-            options,
-            Box::new(Functions {
-                serve,
-                cancelled,
-                warn,
-            }),
-            listeners?,
-        )
-        .map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let inner = plane::Server::start(options, Box::new(Functions { serve, cancelled, warn }), listeners?)
+            .map_err(|error| PyOSError::new_err(error.to_string()))?;
         Ok(Self { inner })
     }
 
@@ -236,8 +232,7 @@ impl Server {
 /// A Tape, if the message is one in the form in which every protobuf library writes it.
 #[pyfunction]
 fn read_tape(py: Python<'_>, message: &Bound<'_, PyBytes>) -> Option<Tape> {
-    plane::message::tape(&Bytes::copy_from_slice(message.as_bytes()))
-        .map(|tape| Tape::new(py, &tape))
+    plane::message::tape(&Bytes::copy_from_slice(message.as_bytes())).map(|tape| Tape::new(py, &tape))
 }
 
 #[pymodule]

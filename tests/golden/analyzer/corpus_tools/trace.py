@@ -44,7 +44,7 @@ class Findings:
         self.checked[kind] += 1
         if not right:
             self.wrong[text.split()[0].rstrip(":")].append(f"{kind}: {text}")
-            if permissions & (Permission.DEFER_READ | Permission.SETTLE_AT_CALL):
+            if permissions & (Permission.DEFER_READ | Permission.COMPLETE_AT_CALL):
                 self.fatal.append(f"{kind}: {text}")
 
 

@@ -436,7 +436,7 @@ def refusal(mnemonic: str) -> str | None:
 def survey() -> list[tuple[str, int, int]]:
     """(mnemonic, programs, static uses) of the surveyed programs."""
     rows = []
-    path = Path(__file__).parents[1] / "mnemonics_of_programs.tsv"
+    path = Path(__file__).parents[1] / "ptx" / "mnemonics_of_programs.tsv"
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             name, programs, uses = line.split("\t")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
-from farlane.backend.memory.cores.touches import rows
+from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.cores.trace import TraceError, TraceReader, TraceWriter
 from farlane.backend.memory.slots.core import Demand
 
@@ -38,7 +38,7 @@ def some(blocks: int, pages: int = 8) -> np.ndarray:
     """Each block's warp touches `pages` pages of its own, then one that all share."""
     table = [(pages * block + page, 0, 0, block, page + 1) for block in range(blocks) for page in range(pages)]
     table += [(1000, 0, 1, block, pages + 1) for block in range(blocks)]
-    return rows(*np.array(table, np.int64).T)
+    return records(*np.array(table, np.int64).T)
 
 
 def test_counts_of_launches_and_their_sum() -> None:
@@ -101,7 +101,7 @@ def test_a_long_launch_is_cut() -> None:
     model.begin("long", 0, BLOCK, 4)
     page = np.zeros(1 << 15, np.int64)
     for piece in range(5):
-        model.touch(rows(page, 0, 0, 0, np.arange(1 << 15) + (piece << 15)))
+        model.touch(records(page, 0, 0, 0, np.arange(1 << 15) + (piece << 15)))
     report = model.report()
     assert sum(row["requests"] for row in report["groups"]) == 5 << 15
     assert len(report["groups"]) == 2
@@ -162,7 +162,7 @@ def test_a_trace_that_is_damaged_is_refused(tmp_path: Path) -> None:
 def test_the_fast_mode_leaves_out_what_a_core_asked_for_just_before(fast: bool) -> None:
     model = MemoryModel(SMALL, fast=fast)
     model.begin("k", 0, BLOCK, 1)
-    model.touch(rows([5] * 100, 0, 0, 0, np.arange(100) * 40))
+    model.touch(records([5] * 100, 0, 0, 0, np.arange(100) * 40))
     counts = model.report()["total"]
     assert counts["requests"] == 100
     assert counts["walks"] == 1

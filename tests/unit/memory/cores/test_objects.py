@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from farlane.backend.memory.cores.objects import Accesses, pages_of
-from farlane.backend.memory.cores.touches import rows
+from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.planner.trace import Trace
 
 PAGE = 4096
@@ -12,7 +12,7 @@ PAGE = 4096
 
 def launched(accesses: Accesses, touched: list[tuple[int, int]], *parameters: int) -> None:
     page, write = np.array(touched, np.int64).T
-    accesses.launched(pages_of(rows(page, 0, write, 0, 1)), parameters)
+    accesses.launched(pages_of(records(page, 0, write, 0, 1)), parameters)
 
 
 def test_steps_name_what_was_touched() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from farlane.backend.memory.cores.schedule import Launch, place, requests
 from farlane.backend.memory.cores.spec import Cores
-from farlane.backend.memory.cores.touches import Columns, Spool, rows
+from farlane.backend.memory.cores.touches import Columns, Spool, records
 from farlane.backend.memory.slots.core import Demand
 from farlane.backend.memory.slots.dispatcher import Dispatcher, Schedule
 from farlane.backend.memory.slots.policies import POLICIES
@@ -20,7 +20,7 @@ def launch(name: str, stream: int, blocks: int, touched: list[Row], cuts: int = 
     made = Launch(name, stream, Demand(shared, 32, 64), blocks, Spool(1 << 20))
     table = np.array(touched, np.int64).reshape(-1, 5)
     for part in np.array_split(table, cuts):
-        made.add(rows(*part.T))
+        made.add(records(*part.T))
     return made
 
 
@@ -91,10 +91,10 @@ def test_touches_survive_the_file() -> None:
     columns = [np.arange(1000) % 7, np.arange(1000) % 32, np.arange(1000) % 2, np.arange(1000), np.arange(1000) * 5]
     spool = Spool(3 * 100 * 16)
     for part in range(10):
-        spool.add(rows(*(column[100 * part : 100 * part + 100] for column in columns)))
-    assert spool.rows == 1000
+        spool.add(records(*(column[100 * part : 100 * part + 100] for column in columns)))
+    assert spool.records == 1000
     found = [np.concatenate(parts) for parts in zip(*(Columns.of(piece) for piece in spool), strict=True)]
     for have, wanted in zip(found, columns, strict=True):
         assert np.array_equal(have, wanted)
     spool.close()
-    assert spool.rows == len(spool) == 0
+    assert spool.records == len(spool) == 0

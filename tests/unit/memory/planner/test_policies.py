@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from farlane.backend.memory.planner.policies import POLICIES, Foreseen, Policy, Resident
 from farlane.backend.memory.planner.trace import Access
+from farlane.backend.memory.replacement import POLICIES, Future, Policy, Resident
 
 READ, CHANGE = (True, False), (True, True)
 
 
-def _future(steps: list[list[int]], begin: int = 1, size: int = 10, memory: int = 40) -> Foreseen:
+def _future(steps: list[list[int]], begin: int = 1, size: int = 10, memory: int = 40) -> Future:
     objects = {number for step in steps for number in step}
-    return Foreseen(begin, [[Access(n, *CHANGE) for n in step] for step in steps], dict.fromkeys(objects, size), memory)
+    return Future(begin, [[Access(n, *CHANGE) for n in step] for step in steps], dict.fromkeys(objects, size), memory)
 
 
 def _residents(*numbers: int) -> list[Resident]:
@@ -22,14 +22,14 @@ def _residents(*numbers: int) -> list[Resident]:
 def test_least_recently_used() -> None:
     policy = POLICIES["lru"]()
     assert policy.victim(9, _residents(4, 2, 7), 5) == 4
-    assert not policy.foresees
+    assert not policy.looks_ahead
 
 
 @pytest.mark.parametrize("name", ["future", "genetic", "dp"])
 def test_the_one_needed_last_goes_and_without_a_future_the_least_recently_used(name: str) -> None:
     policy = POLICIES[name]()
     assert policy.victim(9, _residents(4, 2, 7), 5) == 4
-    policy.foresee(_future([[4], [7], [2], [4]], begin=5, memory=1000))
+    policy.expect(_future([[4], [7], [2], [4]], begin=5, memory=1000))
     assert policy.victim(9, _residents(4, 2, 7), 5) == 2
     assert policy.victim(9, _residents(4, 2, 7), 6) == 4
     assert policy.victim(9, _residents(4, 2, 8), 5) == 8, "nobody is known to need it"
@@ -41,7 +41,7 @@ def test_the_one_needed_last_goes_and_without_a_future_the_least_recently_used(n
 def test_objects_of_one_segment_make_room_for_each_other(name: str) -> None:
     policy = POLICIES[name]()
     # Two pairs that alternate, and room for two objects: each pair has its segment.
-    policy.foresee(_future([[1, 2], [3, 4]] * 6, memory=20))
+    policy.expect(_future([[1, 2], [3, 4]] * 6, memory=20))
     partner = policy.victim(3, _residents(1, 2), 2)
     other = policy.victim(4, [each for each in _residents(1, 2) if each.number != partner], 2)
     assert {partner, other} == {1, 2}
@@ -55,7 +55,7 @@ def _moved(policy: Policy, steps: list[list[int]], memory: int, horizon: int) ->
     moved = 0
     for now, step in enumerate(steps):
         if now % horizon == 0:
-            policy.foresee(_future(steps[now : now + 2 * horizon], begin=now, memory=memory))
+            policy.expect(_future(steps[now : now + 2 * horizon], begin=now, memory=memory))
         for wanted in step:
             if wanted not in there:
                 while 10 * (len(there) + 1) > memory:
@@ -67,7 +67,7 @@ def _moved(policy: Policy, steps: list[list[int]], memory: int, horizon: int) ->
     return moved
 
 
-def test_what_is_foreseen_saves_moves_and_answers_repeat() -> None:
+def test_a_known_future_saves_moves_and_answers_repeat() -> None:
     rounds = [[[k, (7 * k + r) % 12] if k != (7 * k + r) % 12 else [k] for k in range(12)] for r in range(4)]
     steps = [step for each in rounds for step in each]
     moved = {name: _moved(POLICIES[name](), steps, 60, 24) for name in POLICIES}

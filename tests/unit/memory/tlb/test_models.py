@@ -12,10 +12,10 @@ from farlane.backend.memory.paging import PAGE_2M, PAGE_4K, PAGE_64K, Frames, Pa
 from farlane.backend.memory.tlb import Counts, Spec, Stream
 from farlane.backend.memory.tlb.fast import FastTlb
 from farlane.backend.memory.tlb.layout import WHEEL
-from farlane.backend.memory.tlb.reference import ReferenceTlb
 from farlane.backend.memory.tlb.spec import Directory, Network, Policy, Private, Shared, Walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tlb_reference.model import ReferenceTlb
 
 pytestmark = pytest.mark.xdist_group("tlb")  # compiled once
 

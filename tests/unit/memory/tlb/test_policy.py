@@ -9,9 +9,9 @@ import pytest
 from farlane.backend.memory.paging import Frames, PageTable
 from farlane.backend.memory.tlb import Spec, SpecError, Stream, mesh, rivals
 from farlane.backend.memory.tlb.fast import FastTlb
-from farlane.backend.memory.tlb.policy import choose_target, choose_victim, may_fill
-from farlane.backend.memory.tlb.reference import ReferenceTlb
 from farlane.backend.memory.tlb.spec import Directory, Network, Policy, Private, Shared, Walk
+from tlb_reference.decisions import choose_target, choose_victim, may_fill
+from tlb_reference.model import ReferenceTlb
 
 pytestmark = pytest.mark.xdist_group("tlb")
 

@@ -1,7 +1,7 @@
 """The approximate functions of the hardware, f32, scalar or one per lane: ex2, lg2, sin, cos, tanh.
 
 Polynomials fitted by least squares at Chebyshev nodes, evaluated with fused multiply-add, so results are the same on every host.
-Errors measured by tests/unit/jit/test_approximations.py: ex2 and lg2 within 2^-22 relative (lg2 absolute near 1), sin and cos
+Errors measured by tests/unit/jit/lowering/arithmetic/test_approximations.py: ex2 and lg2 within 2^-22 relative (lg2 absolute near 1), sin and cos
 within 2^-21 absolute on [-pi, pi], tanh within 2^-11 relative; the bounds of the PTX manual are 2^-22, 2^-22, 2^-20.9 and 2^-11.
 Source: PTX ISA, "Floating Point Instructions: ex2, lg2, sin, cos, tanh".
 """

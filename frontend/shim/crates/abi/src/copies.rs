@@ -163,6 +163,7 @@ pub const cudaMemPoolAttrReservedMemHigh: cudaMemPoolAttr = 6;
 pub const cudaMemPoolAttrUsedMemCurrent: cudaMemPoolAttr = 7;
 pub const cudaMemPoolAttrUsedMemHigh: cudaMemPoolAttr = 8;
 
-/// Which attribute of a managed range is asked for: cudaMemRangeAttributeReadMostly (1) to cudaMemRangeAttributeLastPrefetchLocationId (8).
+/// Which attribute of a managed range is asked for: cudaMemRangeAttributeReadMostly (1) to
+/// cudaMemRangeAttributeLastPrefetchLocationId (8).
 pub type cudaMemRangeAttribute = c_int;
 pub type cudaMemoryAdvise = c_int;

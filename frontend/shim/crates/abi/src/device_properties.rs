@@ -1,4 +1,5 @@
-//! `cudaDeviceProp`, which differs between CUDA 12 and 13. Within a major version later releases took fields from `reserved`.
+//! `cudaDeviceProp`, which differs between CUDA 12 and 13. Within a major version later releases took fields from
+//! `reserved`.
 
 use std::ffi::{c_char, c_int, c_uint};
 

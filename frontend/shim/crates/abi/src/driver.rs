@@ -1,4 +1,5 @@
-//! The C types of the CUDA driver's ABI. Handles and structures that the runtime API has under another name are that type.
+//! The C types of the CUDA driver's ABI. Handles and structures that the runtime API has under another name are that
+//! type.
 //!
 //! Source: cuda.h of CUDA 12.0 to 13.5; the test `layout` compares every structure with a C compiler's.
 

@@ -21,6 +21,8 @@ mod attributes;
 mod errors;
 #[rustfmt::skip]
 mod generated_driver_errors;
+#[rustfmt::skip]
+mod generated_layouts;
 mod handles;
 mod textures;
 mod values;
@@ -30,9 +32,10 @@ pub use copies::*;
 pub use device_properties::*;
 pub use errors::*;
 pub use functions::*;
+pub use generated_layouts::LAYOUTS;
 pub use graphs::*;
 pub use handles::*;
-pub use layout::{Layout, LAYOUTS};
+pub use layout::Layout;
 pub use textures::*;
 pub use values::*;
 

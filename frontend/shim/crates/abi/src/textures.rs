@@ -21,7 +21,8 @@ pub const cudaResourceTypeMipmappedArray: c_int = 1;
 pub const cudaResourceTypeLinear: c_int = 2;
 pub const cudaResourceTypePitch2D: c_int = 3;
 
-/// What CUDA 12 and 13 have in common of cudaResourceDesc: an array's handle or an address, and for addresses what follows.
+/// What CUDA 12 and 13 have in common of cudaResourceDesc: an array's handle or an address, and for addresses what
+/// follows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct cudaResourceDesc {

@@ -43,6 +43,30 @@ impl FromStr for Mode {
     }
 }
 
+/// What carries messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// Shared memory where the host is on this machine and offers it, else gRPC.
+    #[default]
+    Auto,
+    Grpc,
+    /// Shared memory, or no session.
+    Shm,
+}
+
+impl FromStr for Transport {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "grpc" => Ok(Self::Grpc),
+            "shm" => Ok(Self::Shm),
+            _ => Err(ConfigError(format!("FARLANE_TRANSPORT is \"{text}\": it must be auto, grpc or shm"))),
+        }
+    }
+}
+
 /// Where the host listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
@@ -128,6 +152,7 @@ impl std::error::Error for ConfigError {}
 #[derive(Debug, Clone)]
 pub struct Config {
     pub endpoint: Endpoint,
+    pub transport: Transport,
     pub mode: Mode,
     /// A group is sent as soon as it has this many bytes.
     pub group_bytes: usize,
@@ -155,6 +180,7 @@ impl Config {
     pub fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
+            transport: Transport::default(),
             mode: Mode::default(),
             group_bytes: Self::GROUP_BYTES,
             age: Self::AGE,
@@ -194,6 +220,9 @@ impl Config {
         let mut config = Self::new(host.parse()?);
         if let Some(mode) = text("FARLANE_DEFER")? {
             config.mode = mode.parse()?;
+        }
+        if let Some(transport) = text("FARLANE_TRANSPORT")? {
+            config.transport = transport.parse()?;
         }
         if let Some(seconds) = text("FARLANE_TIMEOUT")? {
             config.connect_timeout = seconds
@@ -324,6 +353,7 @@ mod tests {
             ("FARLANE_TIMEOUT", "nan"),
             ("FARLANE_TIMEOUT", "1e99"),
             ("FARLANE_PAYLOADS", "on"),
+            ("FARLANE_TRANSPORT", "tcp"),
             ("FARLANE_CHECK", "everything"),
         ] {
             let message = from(&[("FARLANE_HOST", "grpc://h:1"), (name, value)]).expect_err(value).to_string();

@@ -3,47 +3,37 @@
 //! Owns the connection, groups and credit, awaited results, the counts and the report. Does not know what an operation
 //! means, nor CUDA beyond the numbers of a few errors. Nothing happens before [`Session::open`]: the library that holds
 //! this crate is loaded into arbitrary processes.
+//!
+//! Rooms: `outgoing` (the tape, until it is sent), `incoming` (results, until they are delivered), `connection` (the
+//! connection and its thread). `shared` has what the program's threads and that thread share; `session` is the crate's
+//! face. `config`: where the host is and how to talk to it; `report`: what is counted and said.
+//!
 //! Source: `protos/tape.md` (carriage, results, errors), `protos/farlane/v1/session.proto`.
 
-mod admin;
-mod age;
-mod append;
 mod config;
-mod connect;
-mod contexts;
-mod conversation;
-mod counters;
+mod connection;
 mod error;
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs)]
 #[rustfmt::skip]
 pub mod generated_farlane_v1;
-mod leaks;
-mod ledger;
-pub mod log;
-mod loops;
-mod objects;
-mod outbox;
-mod output;
-mod reads;
+mod incoming;
+mod outgoing;
 pub mod report;
 mod session;
 mod shared;
-mod spares;
-mod transport;
-mod waiter;
 
 #[cfg(test)]
 mod tests;
 
-pub use admin::describe_host;
-pub use append::Append;
-pub use config::{Config, ConfigError, Endpoint, Mode};
-pub use counters::{Counter, Counters};
+pub use config::{Config, ConfigError, Endpoint, Mode, Transport};
+pub use connection::admin::describe_host;
 pub use error::{Failure, OpenError, OpenReason};
-pub use fold::{Foreseen, Origin};
 pub use generated_farlane_v1::Object;
 pub use generated_farlane_v1::{DescribeReply, DeviceDescription, OpenSession, Welcome};
-pub use output::Output;
-pub use report::{CallSummary, Section};
+pub use incoming::output::Output;
+pub use incoming::waiter::{Answer, Destination};
+pub use outgoing::append::Append;
+pub use recorder::{Origin, PredictedLaunch};
+pub use report::counters::{Counter, Counters};
+pub use report::{log, CallSummary, Section};
 pub use session::{HelloInfo, Session};
-pub use waiter::{Answer, Destination};

@@ -1,5 +1,8 @@
 //! The report a session leaves behind: one JSON object, written whole or not at all.
 
+pub(crate) mod counters;
+pub mod log;
+
 use crate::{Counters, Mode};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -84,8 +87,8 @@ fn push_string(text: &mut String, value: &str) {
     text.push('"');
 }
 
-/// Writes `report` beside `path` and renames it, so that a reader never sees half of it. A device or a FIFO is written to, and of a symbolic link
-/// the target is replaced.
+/// Writes `report` beside `path` and renames it, so that a reader never sees half of it. A device or a FIFO is written
+/// to, and of a symbolic link the target is replaced.
 ///
 /// # Errors
 /// What the file system says.

@@ -1,20 +1,21 @@
 //! The session as the rest of the shim sees it: append, ask, read, flush, finish.
 //!
 //! Threads: any number of the program's threads call in; one background thread owns the connection (`transport`).
-//! Locking: see `shared`. A session that has ended, died or was left behind by a fork is told by its phase, which is looked
-//! at before any lock, so that the child of a fork never touches a lock that a vanished thread may hold.
+//! Locking: see `shared`. A session that has ended, died or was left behind by a fork is known by its phase, which is
+//! looked at before any lock, so that the child of a fork never touches a lock that a vanished thread may hold.
 
-use crate::append::Append;
-use crate::counters::Counters;
+use crate::connection::objects::Upload;
+use crate::connection::transport;
 use crate::generated_farlane_v1::Object;
-use crate::ledger::Awaited;
-use crate::objects::Upload;
-use crate::output::Output;
+use crate::incoming::awaited::Awaited;
+use crate::incoming::output::Output;
+use crate::incoming::waiter::{Answer, Destination, Waiter};
+use crate::outgoing::append::Append;
+use crate::report::counters::Counters;
 use crate::report::{self, CallSummary};
 use crate::shared::Shared;
-use crate::waiter::{Answer, Destination, Waiter};
-use crate::{log, transport, Config, Failure, Mode, OpenError, Welcome};
-use fold::{Foreseen, Origin};
+use crate::{log, Config, Failure, Mode, OpenError, Welcome};
+use recorder::{Origin, PredictedLaunch};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -161,8 +162,8 @@ impl Session {
         self.shared.result(code)
     }
 
-    /// Appends records, of which the last (and only the last) answers into the slot, sends everything and waits: one round
-    /// trip. The answer's own error is in the answer.
+    /// Appends records, of which the last (and only the last) answers into the slot, sends everything and waits: one
+    /// round trip. The answer's own error is in the answer.
     ///
     /// # Errors
     /// [`Failure::Dead`].
@@ -170,8 +171,8 @@ impl Session {
         self.shared.ask(Waiter::for_answer(), write)
     }
 
-    /// As `request`, with so many questions (1 to 1024): `write` appends a record for each, which answers into the slot behind that of the one
-    /// before, from the given one on. Still one round trip.
+    /// As `request`, with so many questions (1 to 1024): `write` appends a record for each, which answers into the slot
+    /// behind that of the one before, from the given one on. Still one round trip.
     ///
     /// # Errors
     /// [`Failure::Dead`].
@@ -214,8 +215,8 @@ impl Session {
         self.shared.post(1, write, |slot| Awaited::unwatched(slot, Arc::new(waiter)))
     }
 
-    /// As `read_deferred`, but sends nothing: for many reads that arrive together. `from` names where in the program the read comes
-    /// from; reads from one place into evenly spaced destinations cost no memory each.
+    /// As `read_deferred`, but sends nothing: for many reads that arrive together. `from` names where in the program
+    /// the read comes from; reads from one place into evenly spaced destinations cost no memory each.
     ///
     /// # Safety
     /// As for `read_deferred`.
@@ -235,21 +236,23 @@ impl Session {
         self.shared.record_read(destination, from, write).unwrap_or(Err(UNUSABLE_DESTINATION))
     }
 
-    /// A loop of so many iterations begins with the thread's next record, as a manifest foresees it: each iteration is these records. Where the
-    /// loop is worth it, the host is told within 20 us, and what of it is done by then is sent with that. Only a guess: every record is compared.
-    pub fn foresee(&self, thread: u64, iterations: u64, records: &[Foreseen]) {
-        self.shared.foresee(thread, iterations, records);
+    /// A loop of so many iterations begins with the thread's next record, as a manifest predicts it: each iteration is
+    /// these records. Where the loop is worth it, the host learns it within 20 us, and what of it is done by then is
+    /// sent with that. Only a guess: every record is compared.
+    pub fn predict(&self, thread: u64, iterations: u64, records: &[PredictedLaunch]) {
+        self.shared.predict(thread, iterations, records);
     }
 
-    /// A loop has ended: sends what of it is held within 20 us, without waiting for an answer (where there is no age timer at once, waiting
-    /// perhaps for credit).
+    /// A loop has ended: sends what of it is held within 20 us, without waiting for an answer (where there is no age
+    /// timer at once, waiting perhaps for credit).
     pub fn flush(&self) {
-        // A dead connection is told by the calls that need it.
+        // The calls that need a connection report that it is dead.
         let _ = self.shared.flush();
     }
 
     /// Ends the session: sends what is recorded, waits (as long as the host makes progress) until it was replayed, says
-    /// goodbye and writes the report. Later calls fail with cudaErrorCudartUnloading (4). Idempotent; may be called at exit.
+    /// goodbye and writes the report. Later calls fail with cudaErrorCudartUnloading (4). Idempotent; may be called at
+    /// exit.
     pub fn finish(&self, calls: &CallSummary) {
         self.upload.finish();
         if !self.shared.finish() {
@@ -271,13 +274,14 @@ impl Session {
         self.shared.abandon();
     }
 
-    /// From now on there are several contexts: records are of the one that `acting` says the calling thread works for. Once.
+    /// From now on there are several contexts: records are of the one that `acting` says the calling thread works for.
+    /// Once.
     pub fn begin_contexts(&self, acting: fn() -> u32) {
         self.shared.contexts.begin(acting);
     }
 
-    /// Everything made in the context was ended by records before this: its errors are forgotten. The calling thread works for it. One round
-    /// trip.
+    /// Everything made in the context was ended by records before this: its errors are forgotten. The calling thread
+    /// works for it. One round trip.
     ///
     /// # Errors
     /// [`Failure::Dead`].
@@ -297,7 +301,7 @@ impl Session {
         (code != 0).then_some(code)
     }
 
-    /// The first error of a deferred call that nobody has been told yet; telling it is the caller's job now.
+    /// The first error of a deferred call that no call has reported yet; reporting it is the caller's job now.
     #[must_use]
     #[inline]
     pub fn take_deferred_error(&self) -> Option<i32> {
@@ -324,8 +328,8 @@ impl Session {
         !self.welcome.checks.is_empty()
     }
 
-    /// The end of the checks: the number of errors. The last of their text is held as printed text is. One round trip; `None` when the
-    /// session is over.
+    /// The end of the checks: the number of errors. The last of their text is held as printed text is. One round trip;
+    /// `None` when the session is over.
     #[must_use]
     pub fn finish_checks(&self) -> Option<u64> {
         self.request(operations::check_end).ok().map(|answer| answer.value)

@@ -1,23 +1,25 @@
 //! What the program's threads and the background thread share, and how a session's life goes.
 //!
-//! running -> finishing -> finished (`Session::finish`), or -> dead (the connection was lost), or -> abandoned (the child of a
-//! fork). Every entry looks at the phase before it takes a lock.
-//! Locking order: outbox, ledger, waiter; the counters, the errors and the status are atomics and need none.
+//! running -> finishing -> finished (`Session::finish`), or -> dead (the connection was lost), or -> abandoned (the
+//! child of a fork). Every entry looks at the phase before it takes a lock. Locking order: outbox, ledger, waiter; the
+//! counters, the errors and the status are atomics and need none.
 
-use crate::age::AgeTimer;
-use crate::append::{refuse, Append};
-use crate::contexts::Contexts;
-use crate::counters::Counters;
-use crate::ledger::{Awaited, Ledger, Patience, Run};
-use crate::outbox::{Outbox, Sent};
-use crate::output::Held;
+use crate::connection::age::AgeTimer;
+use crate::incoming::awaited::{Awaited, Run};
+use crate::incoming::contexts::Contexts;
+use crate::incoming::ledger::{Ledger, Patience};
+use crate::incoming::output::Held;
+use crate::incoming::reading::Reading;
+use crate::incoming::waiter::{Answer, Destination, Waiter};
+use crate::outgoing::append::{refuse, Append};
+use crate::outgoing::outbox::{Outbox, Sent};
+use crate::report::counters::Counters;
 use crate::report::Section;
-use crate::waiter::{Answer, Destination, Waiter};
 use crate::{log, Failure};
-use fold::{Foreseen, Origin, Reason};
 use parking_lot::{Mutex, MutexGuard};
+use recorder::{Origin, PredictedLaunch, Reason};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tape::Writer;
@@ -48,6 +50,10 @@ pub(crate) struct Shared {
     pub(crate) origin: OnceLock<fn() -> Origin>,
     /// The connection, for the child of a fork only.
     pub(crate) socket: RawFd,
+    /// A tape is old, but must wait for an acknowledgement.
+    pub(crate) overdue: AtomicBool,
+    /// Where replies come through shared memory.
+    pub(crate) reading: Option<Reading>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,8 +158,8 @@ impl Shared {
         append.finish()
     }
 
-    /// Appends records, of which the last reads into the destination; nothing is sent unless the tape is full. `None`: no memory is
-    /// of that shape.
+    /// Appends records, of which the last reads into the destination; nothing is sent unless the tape is full. `None`:
+    /// no memory is of that shape.
     pub(crate) fn record_read(
         &self,
         destination: Destination,
@@ -176,8 +182,8 @@ impl Shared {
         Some(record())
     }
 
-    /// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing. False when it
-    /// wrote nothing.
+    /// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing.
+    /// False when it wrote nothing.
     #[inline]
     fn write(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
         let mark = outbox.writer.len();
@@ -200,15 +206,15 @@ impl Shared {
         self.origin.get().copied().unwrap_or(anywhere)
     }
 
-    /// A loop begins with the thread's next record, as a manifest foresees it.
-    pub(crate) fn foresee(&self, thread: u64, iterations: u64, records: &[Foreseen]) {
+    /// A loop begins with the thread's next record, as a manifest predicts it.
+    pub(crate) fn predict(&self, thread: u64, iterations: u64, records: &[PredictedLaunch]) {
         if let Ok(mut outbox) = self.lock_running() {
-            outbox.foresee(&self.timer, thread, iterations, records);
+            outbox.predict(&self.timer, thread, iterations, records);
         }
     }
 
-    /// Sends what a loop has held: at once, or in a moment where the program may be about to wait, which sends it too. A tape on which no loop has been held
-    /// back ages as any other.
+    /// Sends what a loop has held: at once, or in a moment where the program may be about to wait, which sends it too.
+    /// A tape on which no loop has been held back ages as any other.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
         if outbox.loops.is_some() && !outbox.holds_loops() && outbox.reads.is_empty() {
@@ -234,7 +240,22 @@ impl Shared {
         let waiter = Arc::new(waiter);
         self.post(1, write, |slot| Awaited::new(slot, waiter.clone()))?;
         self.counters.round_trips.add(1);
-        waiter.wait().ok_or_else(|| self.over())
+        self.wait(&waiter).ok_or_else(|| self.over())
+    }
+
+    /// Waits for something that the connection's threads bring about.
+    fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
+        match &self.reading {
+            Some(reading) => reading.rely(wait),
+            None => wait(),
+        }
+    }
+
+    fn wait(&self, waiter: &Waiter) -> Option<Answer> {
+        match &self.reading {
+            Some(reading) => reading.wait(self, waiter),
+            None => waiter.wait(),
+        }
     }
 
     /// As `ask`, for so many questions (at least one), whose slots follow each other.
@@ -247,7 +268,7 @@ impl Shared {
         let run = Run { left: questions as u64 - 1, slot_step: 1, step: 0 };
         self.post(questions, write, |first| Awaited::new(first, waiter.clone()).followed_by(run))?;
         self.counters.round_trips.add(1);
-        waiter.wait().ok_or_else(|| self.over())?;
+        self.wait(&waiter).ok_or_else(|| self.over())?;
         Ok(waiter.take_answers())
     }
 
@@ -263,7 +284,8 @@ impl Shared {
         Some(self.ask(Waiter::for_rows(destination)?, write))
     }
 
-    /// Appends records, of which the last ones answer into slots that follow each other from the given one on, and sends everything.
+    /// Appends records, of which the last ones answer into slots that follow each other from the given one on, and
+    /// sends everything.
     pub(crate) fn post(
         &self,
         slots: usize,
@@ -294,12 +316,13 @@ impl Shared {
             return self.status.step(Phase::Dead, Phase::Finished);
         }
         let deadline = Instant::now() + FINISH_STALL;
-        // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler exits.
+        // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler
+        // exits.
         let sent = self.outbox.try_lock_until(deadline).is_some_and(|mut outbox| {
             outbox.close_loops(Reason::Exit);
             outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
         });
-        let done = sent && self.ledger.drain(FINISH_STALL);
+        let done = sent && self.rely(|| self.ledger.drain(FINISH_STALL));
         if !done && self.status.get() == Phase::Finishing {
             log::error(format_args!(
                 "the host at {} has not finished the last work: leaving it after {} s without progress",
@@ -326,15 +349,19 @@ impl Shared {
             return;
         }
         self.status.force(Phase::Abandoned);
-        // SAFETY: plain system calls on descriptors that this process inherited; the thread that uses them exists in the
-        // parent only, and nothing here uses them after this. Closing the child's copies does not end the connection.
+        // SAFETY: plain system calls on descriptors that this process inherited; the thread that uses them exists in
+        // the parent only, and nothing here uses them after this. Closing the child's copies does not end the
+        // connection.
         unsafe {
             libc::close(self.socket);
             libc::close(self.timer.as_raw_fd());
         }
+        if let Some(reading) = &self.reading {
+            reading.abandon();
+        }
     }
 
-    /// What folding has counted, for the report.
+    /// What the loop recorder has counted, for the report.
     pub(crate) fn loops(&self) -> Option<Section> {
         let outbox = self.outbox.try_lock()?;
         outbox.loops.as_ref().map(|loops| loops.section())
@@ -355,6 +382,9 @@ impl Shared {
             log::error(format_args!("connection to {} lost: {why}", self.endpoint));
         }
         self.ledger.close();
+        if let Some(reading) = &self.reading {
+            reading.close();
+        }
     }
 }
 

@@ -1,11 +1,14 @@
-//! The program's clock functions, when this library is preloaded: a program that measures its GPU work must not see it end before it has.
+//! The program's clock functions, when this library is preloaded: a program that measures its GPU work must not see it
+//! end before it has.
 //!
-//! A synchronization that a manifest let the shim answer locally has not happened. With `FARLANE_TIMING=faithful` (the default) the first clock
-//! function that the same thread calls afterwards makes it happen; with `throughput` it does not. Nothing else changes: while nothing is owed,
-//! a clock function costs one load more. libstdc++'s chrono and the other languages' clocks come through here as well; a program that reads the
-//! processor's counter itself (rdtsc), or makes the system call, is not seen.
+//! A synchronization that a manifest let the shim answer locally has not happened. With `FARLANE_TIMING=faithful` (the
+//! default) the first clock function that the same thread calls afterwards makes it happen; with `throughput` it does
+//! not. Nothing else changes: while nothing is owed, a clock function costs one load more. libstdc++'s chrono and the
+//! other languages' clocks come through here as well; a program that reads the processor's counter itself (rdtsc), or
+//! makes the system call, is not seen.
 //!
-//! The shim's own reads of the clock come through here too, and change nothing (`permission::before_clock`). No locks, no allocation.
+//! The shim's own reads of the clock come through here too, and change nothing (`permission::before_clock`). No locks,
+//! no allocation.
 
 use std::ffi::{c_int, c_void, CStr};
 use std::mem::transmute;
@@ -52,12 +55,12 @@ impl Real {
 #[inline]
 fn before() {
     if permission::synchronization_owed() {
-        settle();
+        complete_synchronizations();
     }
 }
 
 #[cold]
-fn settle() {
+fn complete_synchronizations() {
     if TIMING.load(Relaxed) == UNKNOWN {
         let timing = match std::env::var("FARLANE_TIMING").as_deref() {
             Ok("throughput") => THROUGHPUT,

@@ -1,10 +1,11 @@
-//! cuBLAS's functions for products whose types the caller chooses: where the device takes PTX alone, products of half and bfloat16 with sums in
-//! float ask for the library's pedantic kernels.
+//! cuBLAS's functions for products whose types the caller chooses: where the device takes PTX alone, products of half
+//! and bfloat16 with sums in float ask for the library's pedantic kernels.
 //!
-//! For a device that it does not know, cuBLASLt prefers kernels in CUDA Tile IR for these, which no device here takes, and tries no other when one
-//! does not load. The pedantic way of the same sums is a kernel that it has as PTX. cuBLAS computes; one argument of the call changes.
-//! Preloaded, this library's functions come before cuBLAS's own, and who looks them up gets them as well (`steering`). On a real GPU, and
-//! with `FARLANE_STEERING=off`, they pass everything on as it is.
+//! For a device that it does not know, cuBLASLt prefers kernels in CUDA Tile IR for these, which no device here takes,
+//! and tries no other when one does not load. The pedantic way of the same sums is a kernel that it has as PTX. cuBLAS
+//! computes; one argument of the call changes. Preloaded, this library's functions come before cuBLAS's own, and who
+//! looks them up gets them as well (`steering`). On a real GPU, and with `FARLANE_STEERING=off`, they pass everything
+//! on as it is.
 
 #![allow(non_snake_case, clippy::too_many_arguments)]
 
@@ -56,7 +57,8 @@ fn compute(operand: c_int, asked: c_int) -> c_int {
     asked
 }
 
-/// A function of cuBLAS's with its parameters, of which the last two, computation and algorithm, are added; `kind` is the first operand's type.
+/// A function of cuBLAS's with its parameters, of which the last two, computation and algorithm, are added; `kind` is
+/// the first operand's type.
 macro_rules! product {
     ($name:ident, $symbol:literal, $kind:ident: ($($parameter:ident: $type:ty),*)) => {
         /// # Safety

@@ -1,7 +1,9 @@
-//! The device files of a GPU, for programs that look whether there is one before they use CUDA (JAX): in a guest there is.
+//! The device files of a GPU, for programs that look whether there is one before they use CUDA (JAX): in a guest there
+//! is.
 //!
-//! Where the C library finds no `/dev/nvidia0` or `/dev/nvidiactl`, these functions answer for `/dev/null`. Opening such a file fails as it did:
-//! what does that speaks to NVIDIA's kernel module. Other ways to ask (fstatat, statx, system calls, folders) are not seen.
+//! Where the C library finds no `/dev/nvidia0` or `/dev/nvidiactl`, these functions answer for `/dev/null`. Opening
+//! such a file fails as it did: what does that speaks to NVIDIA's kernel module. Other ways to ask (fstatat, statx,
+//! system calls, folders) are not seen.
 
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;

@@ -1,8 +1,9 @@
-//! The C library's reading and writing, when this library is preloaded: a system call on a protected page would fail with EFAULT.
+//! The C library's reading and writing, when this library is preloaded: a system call on a protected page would fail
+//! with EFAULT.
 //!
-//! Each of these first makes the memory accessible (`touch`), then does what the C library's does. Without managed memory that costs one
-//! load. Calls that are made in other ways (syscall(2), io_uring, scatter lists of sendmsg) are not seen: there the program gets EFAULT
-//! unless it touched the memory itself before.
+//! Each of these first makes the memory accessible (`touch`), then does what the C library's does. Without managed
+//! memory that costs one load. Calls that are made in other ways (syscall(2), io_uring, scatter lists of sendmsg) are
+//! not seen: there the program gets EFAULT unless it touched the memory itself before.
 
 use libc::{c_int, c_void, iovec, off64_t, off_t, size_t, ssize_t, FILE};
 use operations::managed::{any, touch};
@@ -31,7 +32,7 @@ fn before_all(parts: *const iovec, count: c_int, write: bool) {
 }
 
 /// Defines the C function `name`, which does the same as the C library's.
-macro_rules! guarded {
+macro_rules! wrapped {
     ($name:ident ( $($argument:ident : $kind:ty),* ) -> $result:ty, $failure:expr, $prepare:expr) => {
         #[no_mangle]
         #[allow(clippy::missing_safety_doc)] // C's own
@@ -56,15 +57,15 @@ macro_rules! guarded {
     };
 }
 
-guarded!(read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t, -1, before(buf, count, true));
-guarded!(write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t, -1, before(buf, count, false));
-guarded!(pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, true));
-guarded!(pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, true));
-guarded!(pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, false));
-guarded!(pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, false));
-guarded!(readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, true));
-guarded!(writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, false));
-guarded!(recv(fd: c_int, buf: *mut c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, true));
-guarded!(send(fd: c_int, buf: *const c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, false));
-guarded!(fread(buf: *mut c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), true));
-guarded!(fwrite(buf: *const c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), false));
+wrapped!(read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t, -1, before(buf, count, false));
+wrapped!(pread(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(pread64(fd: c_int, buf: *mut c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(pwrite(fd: c_int, buf: *const c_void, count: size_t, offset: off_t) -> ssize_t, -1, before(buf, count, false));
+wrapped!(pwrite64(fd: c_int, buf: *const c_void, count: size_t, offset: off64_t) -> ssize_t, -1, before(buf, count, false));
+wrapped!(readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, true));
+wrapped!(writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, before_all(iov, count, false));
+wrapped!(recv(fd: c_int, buf: *mut c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, true));
+wrapped!(send(fd: c_int, buf: *const c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, false));
+wrapped!(fread(buf: *mut c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), true));
+wrapped!(fwrite(buf: *const c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), false));

@@ -1,4 +1,5 @@
-//! NVRTC's functions for machine code, for programs that are linked with NVRTC: they give PTX where `steering` gives it to who looks them up.
+//! NVRTC's functions for machine code, for programs that are linked with NVRTC: they give PTX where `steering` gives it
+//! to who looks them up.
 //!
 //! Preloaded, this library's come before NVRTC's own. They call NVRTC's, so without steering nothing changes.
 

@@ -1,16 +1,19 @@
-//! What a guest finds in place of compilers to machine code because its device takes PTX alone: nvJitLink's library, NVRTC's functions.
+//! What a guest finds in place of compilers to machine code because its device takes PTX alone: nvJitLink's library,
+//! NVRTC's functions.
 //!
-//! cuda.core, which Numba links its kernels with, uses the driver's linker where nvJitLink lacks the functions that it looks for; that one takes
-//! PTX. So who opens nvJitLink gets this library in its place, which has none of them, when it is preloaded and the device takes no machine
-//! code. (Who is told that there is no such file gives up: it has seen the file.) NVIDIA's own libraries (cuSPARSE, cuSOLVER), which need it
-//! for other things, name it among what they need, or ask for it themselves, and get it. On a real GPU, and with `FARLANE_STEERING=off`,
-//! everybody does.
+//! cuda.core, which Numba links its kernels with, uses the driver's linker where nvJitLink lacks the functions that it
+//! looks for; that one takes PTX. So who opens nvJitLink gets this library in its place, which has none of them, when
+//! it is preloaded and the device takes no machine code. (Who is told that there is no such file gives up: it has seen
+//! the file.) NVIDIA's own libraries (cuSPARSE, cuSOLVER), which need it for other things, name it among what they
+//! need, or ask for it themselves, and get it. On a real GPU, and with `FARLANE_STEERING=off`, everybody does.
 //!
-//! NVRTC has PTX for each program that it compiles, whatever the architecture. So a program that looks for `nvrtcGetCUBIN` gets `nvrtcGetPTX`, which takes the
-//! same arguments, where `FARLANE_STEERING=ptx` says so: the launcher has asked the host (frontend/steering.py). A lookup of a function must not
-//! connect. Who looks for a product of cuBLAS's gets the one of `cublas`.
+//! NVRTC has PTX for each program that it compiles, whatever the architecture. So a program that looks for
+//! `nvrtcGetCUBIN` gets `nvrtcGetPTX`, which takes the same arguments, where `FARLANE_STEERING=ptx` says so: the
+//! launcher has asked the host (frontend/steering.py). A lookup of a function must not connect. Who looks for a product
+//! of cuBLAS's gets the one of `cublas`.
 //!
-//! The C library's `dlopen` and `dlsym` look at who calls them. So calls are passed on by a jump: the caller stays the program's.
+//! The C library's `dlopen` and `dlsym` look at who calls them. So calls are passed on by a jump: the caller stays the
+//! program's.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr::null_mut;
@@ -67,8 +70,8 @@ extern "C" fn choose(file: *const c_char, _mode: c_int, caller: *const c_void) -
     if !steered || callers::is_of(caller as usize, &NVIDIAS) || !takes_ptx_alone() {
         return file;
     }
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| log::info(format_args!("nvJitLink is left out: the device takes PTX and no machine code")));
+    static REPORTED: Once = Once::new();
+    REPORTED.call_once(|| log::info(format_args!("nvJitLink is left out: the device takes PTX and no machine code")));
     IN_ITS_PLACE.as_ptr()
 }
 

@@ -1,7 +1,16 @@
-//! All contexts of the process: the primary one of each device, which the runtime API uses too, and those that the program creates.
+//! All contexts of the process: the primary one of each device, which the runtime API uses too, and those that the
+//! program creates.
 //!
-//! A context is never freed and its number never used again: a handle of a destroyed context stays recognizable. The contexts of a process share
-//! its session; what each holds is `operations::ownership`'s. Locking: one mutex around the list and the primary contexts' counts, a leaf.
+//! A context is never freed and its number never used again: a handle of a destroyed context stays recognizable. The
+//! contexts of a process share its session; what each holds is `operations::ownership`'s. Locking: one mutex around the
+//! list and the primary contexts' counts, a leaf.
+//!
+//! Rooms: `current` (each thread's stack of them), `context` (the functions of the API about contexts), `resources`
+//! (the parts of a device).
+
+pub(crate) mod context;
+pub mod current;
+pub(crate) mod resources;
 
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -30,7 +39,8 @@ pub struct Context {
 
 const ENDED: u8 = 0;
 const ALIVE: u8 = 1;
-/// Alive, and the runtime API may use it without retaining it first: so are all contexts but a primary one that it has not used yet.
+/// Alive, and the runtime API may use it without retaining it first: so are all contexts but a primary one that it has
+/// not used yet.
 const IN_USE: u8 = 2;
 
 impl Context {
@@ -170,8 +180,9 @@ pub fn find(handle: CUcontext) -> Option<&'static Context> {
 /// As [`find`], for a context that must be alive.
 ///
 /// # Errors
-/// CUDA_ERROR_INVALID_CONTEXT for what is no handle, or that of a destroyed context; CUDA_ERROR_CONTEXT_IS_DESTROYED for a primary one that is not
-/// active. So cuda.h has it: the latter code is for contexts that are current to the calling thread, and for inactive primary ones.
+/// CUDA_ERROR_INVALID_CONTEXT for what is no handle, or that of a destroyed context; CUDA_ERROR_CONTEXT_IS_DESTROYED
+/// for a primary one that is not active. So cuda.h has it: the latter code is for contexts that are current to the
+/// calling thread, and for inactive primary ones.
 pub fn living(handle: CUcontext) -> Outcome<&'static Context> {
     let context = find(handle).ok_or(super::entry::INVALID_CONTEXT)?;
     if context.is_alive() {
@@ -222,7 +233,8 @@ pub fn release_primary(device: c_int) -> Outcome<bool> {
     Ok(primary.retained == 0 && !primary.context.is_in_use() && primary.context.mark_ended())
 }
 
-/// The device was reset: its primary context is inactive until the next use. Who has retained it still has to release it, says CUDA's documentation.
+/// The device was reset: its primary context is inactive until the next use. Who has retained it still has to release
+/// it, says CUDA's documentation.
 pub fn reset_primary(device: c_int) -> Outcome {
     let context = {
         let mut contexts = lock();

@@ -34,13 +34,14 @@ pub unsafe fn cuDeviceGetName(name: *mut c_char, len: c_int, dev: CUdevice) -> O
     Ok(())
 }
 
-/// The last attribute of cuda.h of CUDA 13.5. An embedded runtime asks for all of its time, and fails when one is no attribute.
+/// The last attribute of cuda.h of CUDA 13.5. An embedded runtime asks for all of its time, and fails when one is no
+/// attribute.
 const LAST_ATTRIBUTE: CUdevice_attribute = 161;
 
 /// An attribute that only the driver API has, and the host did not tell, reads 0: not supported.
 pub unsafe fn cuDeviceGetAttribute(pi: *mut c_int, attrib: CUdevice_attribute, dev: CUdevice) -> Outcome {
-    let told = attribute(process::device_of(dev)?, attrib);
-    let value = told.or((1..=LAST_ATTRIBUTE).contains(&attrib).then_some(0)).ok_or(Error::INVALID_VALUE)?;
+    let reported = attribute(process::device_of(dev)?, attrib);
+    let value = reported.or((1..=LAST_ATTRIBUTE).contains(&attrib).then_some(0)).ok_or(Error::INVALID_VALUE)?;
     // SAFETY: the caller's place for the value.
     unsafe { give(pi, value) }
 }

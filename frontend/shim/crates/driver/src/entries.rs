@@ -1,7 +1,8 @@
 //! What cuGetProcAddress finds: the entries of libcuda.so.1, by documented name, version of CUDA, and default stream.
 //!
-//! The library tells the core where its table of entries is when it is loaded (thin_libraries.py: the layout is there). A program that asks
-//! through the runtime API alone need not have loaded it: then it is opened from beside the core, by its path.
+//! The library tells the core where its table of entries is when it is loaded (thin_libraries.py: the layout is there).
+//! A program that asks through the runtime API alone need not have loaded it: then it is opened from beside the core,
+//! by its path.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::os::unix::ffi::OsStrExt;

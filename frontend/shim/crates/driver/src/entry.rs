@@ -1,7 +1,8 @@
-//! What every function of the driver API passes through: the checks for initialization and for a current context, result codes.
+//! What every function of the driver API passes through: the checks for initialization and for a current context,
+//! result codes.
 //!
-//! The order of CUDA's checks: cuInit, then the current context, then the context's sticky error, then the function itself. A driver function
-//! leaves the runtime API's last error alone.
+//! The order of CUDA's checks: cuInit, then the current context, then the context's sticky error, then the function
+//! itself. A driver function leaves the runtime API's last error alone.
 
 use std::ffi::{c_char, c_int, CStr};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
@@ -61,8 +62,8 @@ pub fn enter(function: Function, needs: Needs, body: impl FnOnce() -> Outcome) -
     }
 }
 
-/// The driver API's code for an error of the operations. Codes from 100 on are the same in both APIs; below, the runtime API has
-/// codes of its own, for arguments and for symbols.
+/// The driver API's code for an error of the operations. Codes from 100 on are the same in both APIs; below, the
+/// runtime API has codes of its own, for arguments and for symbols.
 #[cold]
 pub fn result_of(error: Error) -> CUresult {
     const INVALID_VALUE: c_int = 1;

@@ -1,8 +1,11 @@
-//! Graphs as only the driver API has them: kernels as CUfunction or CUkernel, copies as CUDA_MEMCPY3D, contexts of nodes, memory operations.
+//! Graphs as only the driver API has them: kernels as CUfunction or CUkernel, copies as CUDA_MEMCPY3D, contexts of
+//! nodes, memory operations.
 //!
 //! Graphs, nodes and executable graphs are the runtime API's (`graph`); a context that a node names must be alive.
 //!
 //! Source: CUDA driver API, "Graph Management".
+
+mod node_parameters;
 
 use std::ffi::{c_char, c_uint, c_void};
 
@@ -17,7 +20,7 @@ use operations::stream::memory_operations::Batch;
 use operations::types::{Dim3, KernelNodeParams};
 use session::call::{Error, Outcome};
 
-pub use super::node_parameters::*;
+pub use self::node_parameters::*;
 use super::stream::operations;
 use super::{contexts, copies, give, give_if_wanted};
 

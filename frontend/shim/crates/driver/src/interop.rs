@@ -1,12 +1,15 @@
-//! cuGetExportTable: what lets an embedded NVIDIA runtime (a stripped program's, or that of NVIDIA's own libraries) run on our libcuda.so.1.
+//! cuGetExportTable: what lets an embedded NVIDIA runtime (a stripped program's, or that of NVIDIA's own libraries) run
+//! on our libcuda.so.1.
 //!
-//! NVIDIA's runtime fetches seven tables of functions by their UUIDs, beside the public functions. The tables here are our own data, with our own
-//! functions in the slots that a runtime or a library calls; every other slot names itself once and returns "not supported". A distributor leaves all
-//! of it out by building without Cargo's feature `interop`; the folder `interop` is not read then. Programs whose runtime is redirected, and
-//! programs that use the public driver API alone, never come here.
+//! NVIDIA's runtime fetches seven tables of functions by their UUIDs, beside the public functions. The tables here are
+//! our own data, with our own functions in the slots that a runtime or a library calls; every other slot names itself
+//! once and returns "not supported". A distributor leaves all of it out by building without Cargo's feature `interop`;
+//! the folder `interop` is not read then. Programs whose runtime is redirected, and programs that use the public driver
+//! API alone, never come here.
 //!
-//! Parts: `tables` (which tables there are), `slots` (the functions that a runtime asks with), `storage` (what a runtime keeps in a context),
-//! `integrity` (the handshake, which the user switches on), `codes` (the codes of launches). Source: docs/interoperability.md says what is known and why.
+//! Parts: `tables` (which tables there are), `slots` (the functions that a runtime asks with), `storage` (what a
+//! runtime keeps in a context), `integrity` (the handshake, which the user switches on), `codes` (the codes of
+//! launches). Source: docs/interoperability.md says what is known and why.
 
 use std::ffi::c_void;
 
@@ -56,8 +59,8 @@ pub fn are_the_runtimes(_function: session::function::Function) -> bool {
 
 #[cfg(not(feature = "interop"))]
 fn find(_id: &[u8; 16]) -> Option<*const c_void> {
-    static TOLD: std::sync::Once = std::sync::Once::new();
-    TOLD.call_once(|| {
+    static REPORTED: std::sync::Once = std::sync::Once::new();
+    REPORTED.call_once(|| {
         session::log::error(format_args!(
             "this program has NVIDIA's CUDA runtime in it, which asks the driver for tables of functions; this build of Farlane leaves them out \
              (docs/interoperability.md)"

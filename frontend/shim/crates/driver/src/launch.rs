@@ -1,9 +1,12 @@
-//! Launches as the driver API has them: the same records, checks and captures as the runtime API's (`crate::launch`).
+//! Launches as the driver API has them: the same records, checks and captures as the runtime API's
+//! (`operations::launch`).
 //!
 //! Source: CUDA driver API, "Execution Control".
 
 // The parameters are NVIDIA's to choose.
 #![allow(clippy::too_many_arguments)]
+
+pub(crate) mod occupancy;
 
 use std::ffi::{c_uint, c_void};
 

@@ -1,6 +1,18 @@
 //! Memory of the driver API that the runtime API has in another form: allocations, ranges, attributes of pointers.
 //!
+//! Rooms, one family of functions each: `array`, `copy` (its `boxes` are copies of more than one row), `set`, `tensor`,
+//! `virtual_memory`. What they share: `copies` (descriptions of boxes) and `formats` (of texels).
+//!
 //! Source: CUDA driver API, "Memory Management", "Unified Addressing".
+
+pub(crate) mod array;
+mod boxes;
+pub(crate) mod copies;
+pub(crate) mod copy;
+pub(crate) mod formats;
+pub(crate) mod set;
+pub(crate) mod tensor;
+pub(crate) mod virtual_memory;
 
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint, c_void};

@@ -1,8 +1,17 @@
-//! Modules and functions as the driver API has them; what a module is, both APIs share (`crate::module`).
+//! Modules and functions as the driver API has them; what a module is, both APIs share (`operations::module`).
 //!
-//! A `CUmodule` is the value of the library or module that it is of; a `CUfunction` is a kernel's handle, and so is a `CUkernel`.
+//! A `CUmodule` is the value of the library or module that it is of; a `CUfunction` is a kernel's handle, and so is a
+//! `CUkernel`.
+//!
+//! Rooms: `library` and `link` (the families of those names), `archive` (of objects, for the linker), `jit` (options of
+//! loads and links).
 //!
 //! Source: CUDA driver API, "Module Management", "Execution Control".
+
+mod archive;
+mod jit;
+pub(crate) mod library;
+pub(crate) mod link;
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -16,8 +25,8 @@ use operations::module::loading::{self, Stays};
 use operations::module::{self, kernel_of, Kernel, Kind, Module};
 use session::call::{Error, Outcome};
 
+use self::jit::Logs;
 use super::give;
-use super::jit::Logs;
 
 /// # Safety
 /// `place` is null or such a place; the image is as `loading::load` wants it.

@@ -1,4 +1,5 @@
-//! Texture and surface objects of the driver API: its descriptions converted to those that the operations take, and back.
+//! Texture and surface objects of the driver API: its descriptions converted to those that the operations take, and
+//! back.
 //!
 //! Source: CUDA driver API, "Texture Object Management", "Surface Object Management".
 

@@ -4,6 +4,14 @@
 //! version, u16 header bytes, u64 bytes of the entries. entry: u16 kind, u16 version, u32 header bytes, u64 payload
 //! bytes (padded), u32 compressed bytes (0: stored), u32 offset of options, u16 minor, u16 major, u32 architecture, u32
 //! and u32 name, u64 flags, u64 uncompressed bytes.
+//!
+//! Rooms: `payload` (an entry's bytes, decompressed), `wrapper` (the struct that a program registers), `cut` (a
+//! container with fewer entries), `joined` (several images as one).
+
+pub(crate) mod cut;
+pub(crate) mod joined;
+mod payload;
+pub(crate) mod wrapper;
 
 use crate::bytes::{slice, u16_at, u32_at, u64_at};
 use crate::error::Error;

@@ -5,10 +5,12 @@
 //! do not fill the parameter buffer that it declares is refused: nothing is guessed. Source: files written by ptxas
 //! 13.0, compared with the PTX they came from (tests of module.rs).
 
+pub(crate) mod elf;
+
 use std::collections::HashMap;
 
+use self::elf::{Elf, Symbol};
 use crate::bytes::{u16_at, u32_at};
-use crate::elf::{Elf, Symbol};
 use crate::error::Error;
 use crate::limits;
 use crate::module::{Kernel, Module, Parameter, Source, Variable};

@@ -1,6 +1,6 @@
 //! Damaged images, in a fixed sequence: nothing panics, nothing takes long, whatever the bytes say.
 
-use crate::elf::machine_code_length;
+use crate::cubin::elf::machine_code_length;
 use crate::samples;
 use crate::{container_length, Module, Target, Wrapper};
 

@@ -12,29 +12,24 @@
 mod bytes;
 mod container;
 mod cubin;
-mod cut;
 mod digest;
-mod elf;
 mod error;
-mod joined;
 pub mod limits;
 mod module;
-mod payload;
 mod ptx;
 mod select;
-mod wrapper;
 
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
 mod samples;
 
+pub use container::cut::{cut, digests_of_cuts};
+pub use container::joined::{join, MOST_PARTS};
+pub use container::wrapper::{Wrapper, WRAPPER_SIZE};
 pub use container::{container_length, Container, Entry, Kind, CONTAINER_HEADER};
-pub use cut::{cut, digests_of_cuts};
 pub use digest::digest;
 pub use error::Error;
-pub use joined::{join, MOST_PARTS};
 pub use module::{check_container, length, Kernel, Module, Parameter, Source, Variable};
 pub use ptx::NEWEST as NEWEST_PTX;
 pub use select::{some_names, Target};
-pub use wrapper::{Wrapper, WRAPPER_SIZE};

@@ -6,10 +6,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::container::joined;
 use crate::container::{Container, Kind, CONTAINER_MAGIC};
+use crate::cubin::elf;
 use crate::error::Error;
 use crate::select::{self, Target};
-use crate::{bytes, cubin, elf, joined, ptx};
+use crate::{bytes, cubin, ptx};
 
 /// One kernel parameter's place in the parameter buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +159,8 @@ fn read_container(image: &[u8], target: &Target) -> Result<Module, Error> {
     Ok(module)
 }
 
-/// What the parts of a joined image have together. What a kernel reaches in another part (shared memory) is not followed.
+/// What the parts of a joined image have together. What a kernel reaches in another part (shared memory) is not
+/// followed.
 fn read_joined(image: &[u8], target: &Target) -> Result<Module, Error> {
     let mut whole: Option<Module> = None;
     for part in joined::parts(image)? {

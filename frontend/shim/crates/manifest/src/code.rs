@@ -1,7 +1,8 @@
-//! The expressions: checked once, when the manifest is read, then evaluated without any further check of their form, decoded
-//! (`Expression`) where that happens often.
+//! The expressions: checked once, when the manifest is read, then evaluated without any further check of their form,
+//! decoded (`Expression`) where that happens often.
 //!
-//! Postfix code over 64-bit operands that wrap. What cannot be evaluated (memory that is not there, a division by 0) is not known.
+//! Postfix code over 64-bit operands that wrap. What cannot be evaluated (memory that is not there, a division by 0) is
+//! not known.
 
 use crate::bytes::{array, u32_at, u64_at};
 use crate::Broken;

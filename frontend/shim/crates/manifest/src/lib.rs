@@ -1,12 +1,14 @@
 //! Reads the analyzer's manifests and evaluates their expressions.
 //!
-//! Owns the format of `protos/manifest.md`, versions 1 and 2, and nothing of what is done with it (crate `farlane_core`: objects, permissions).
-//! A manifest is untrusted bytes: [`Manifest::parse`] checks every rule of that page once, with memory bounded by the bytes given, and
-//! everything after it works on checked offsets. A manifest that was accepted can still be wrong about the program; that is for its user.
-//! No dependency but BLAKE2b for the checksum; no I/O, no unsafe code.
+//! Owns the format of `protos/manifest.md`, versions 1 and 2, and nothing of what is done with it (crate
+//! `farlane_core`: objects, permissions). A manifest is untrusted bytes: [`Manifest::parse`] checks every rule of that
+//! page once, with memory bounded by the bytes given, and everything after it works on checked offsets. A manifest that
+//! was accepted can still be wrong about the program; that is for its user. No dependency but BLAKE2b for the checksum;
+//! no I/O, no unsafe code.
 
 mod bytes;
 pub mod code;
+mod entries;
 mod error;
 mod parse;
 #[cfg(test)]
@@ -15,8 +17,9 @@ mod sample;
 mod tests;
 
 pub use code::Machine;
+pub use entries::{Argument, Identity, Loop, Site, Text};
 pub use error::Broken;
-pub use parse::{Argument, Identity, Loop, Manifest, Site, Text};
+pub use parse::Manifest;
 
 /// The newest version that this crate reads; it reads all from 1 on.
 pub const VERSION: u32 = 2;
@@ -26,7 +29,7 @@ pub const MAX_BYTES: usize = 16 << 20;
 /// Permissions of a site.
 pub const LOCAL_SYNC: u8 = 1;
 pub const DEFER_READ: u8 = 2;
-pub const SETTLE_AT_CALL: u8 = 4;
+pub const COMPLETE_AT_CALL: u8 = 4;
 
 /// Flags of a site.
 pub const CONDITIONAL: u8 = 1;

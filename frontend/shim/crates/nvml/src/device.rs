@@ -149,7 +149,7 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(handle: Handle, place: *mut c_char, l
 pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(handle: Handle, info: *mut PciInfo) -> Code {
     enter(|| {
         let (domain, bus, slot) = address(&device(handle)?.1);
-        let mut told = PciInfo {
+        let mut info_of_device = PciInfo {
             bus_id_legacy: [0; 16],
             domain,
             bus,
@@ -159,11 +159,11 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(handle: Handle, info: *mut PciI
             bus_id: [0; 32],
         };
         let short = format!("{:04X}:{bus:02X}:{slot:02X}.0", domain & 0xffff);
-        told.bus_id_legacy[..short.len()].copy_from_slice(short.as_bytes());
+        info_of_device.bus_id_legacy[..short.len()].copy_from_slice(short.as_bytes());
         let long = format!("{domain:08X}:{bus:02X}:{slot:02X}.0");
-        told.bus_id[..long.len()].copy_from_slice(long.as_bytes());
+        info_of_device.bus_id[..long.len()].copy_from_slice(long.as_bytes());
         // SAFETY: the caller's place.
-        unsafe { give(info, told) }
+        unsafe { give(info, info_of_device) }
     })
 }
 

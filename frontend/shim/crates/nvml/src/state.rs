@@ -1,4 +1,5 @@
-//! The reference count of nvmlInit and nvmlShutdown, the devices that the host had at the first, and the last measurement.
+//! The reference count of nvmlInit and nvmlShutdown, the devices that the host had at the first, and the last
+//! measurement.
 
 use crate::answer::{enter, Code, DRIVER_NOT_LOADED, GPU_IS_LOST, INVALID_ARGUMENT, UNINITIALIZED};
 use client::{describe_host, log, Config, DescribeReply, DeviceDescription};
@@ -50,10 +51,10 @@ pub extern "C" fn nvmlInitWithFlags(flags: c_uint) -> Code {
         }
         let mut state = lock();
         if state.count == 0 {
-            let told = Config::from_env()
+            let described = Config::from_env()
                 .map_err(|error| error.to_string())
                 .and_then(|config| Ok((describe_host(&config).map_err(|error| error.to_string())?, config)));
-            let (reply, config) = told.map_err(|message| {
+            let (reply, config) = described.map_err(|message| {
                 log::error(format_args!("NVML: {message}"));
                 DRIVER_NOT_LOADED
             })?;
@@ -99,7 +100,8 @@ pub fn device(handle: Handle) -> Result<(usize, DeviceDescription), Code> {
     Ok((index, found))
 }
 
-/// What the host says now, when it has done what this process has recorded: memory that the program just allocated is in use.
+/// What the host says now, when it has done what this process has recorded: memory that the program just allocated is
+/// in use.
 pub fn ask() -> Result<DescribeReply, Code> {
     let config = initialized()?.config.clone().ok_or(UNINITIALIZED)?;
     finish_recorded();
@@ -125,7 +127,8 @@ fn finish_recorded() {
     }
 }
 
-/// Of the time since the last question, or of a tenth of a second, the part in which the device worked. `None`: the host does not know.
+/// Of the time since the last question, or of a tenth of a second, the part in which the device worked. `None`: the
+/// host does not know.
 pub fn utilization() -> Result<Option<c_uint>, Code> {
     let mut reply = ask()?;
     let before = initialized()?.sample;

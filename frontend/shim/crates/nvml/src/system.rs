@@ -6,7 +6,8 @@ use std::ffi::{c_char, c_int, c_uint};
 
 /// As cuDriverGetVersion has it (`operations::device::DRIVER_VERSION`).
 const CUDA_VERSION: c_int = 13050;
-/// NVIDIA's driver of that CUDA, by the version of nvidia-ml-py that belongs to it. `farlane smi` says the same (frontend/smi.py).
+/// NVIDIA's driver of that CUDA, by the version of nvidia-ml-py that belongs to it. `farlane smi` says the same
+/// (frontend/smi.py).
 const DRIVER_VERSION: &str = "615.71";
 const NVML_VERSION: &str = "13.615.71";
 

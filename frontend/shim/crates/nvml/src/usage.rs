@@ -1,7 +1,7 @@
 //! What the host measures: memory, utilization, and the sessions, which are NVML's processes.
 //!
-//! A host that gives each session a process of its own does not know memory and utilization. With several devices it does not know which of them a
-//! session uses.
+//! A host that gives each session a process of its own does not know memory and utilization. With several devices it
+//! does not know which of them a session uses.
 
 use crate::answer::{
     enter, give, give_text, Code, INSUFFICIENT_SIZE, INVALID_ARGUMENT, NOT_FOUND, NOT_SUPPORTED, VERSION_MISMATCH,

@@ -1,20 +1,21 @@
 //! Mints the session's device addresses (architecture: "Device addresses are minted by the client").
 //!
-//! Owns which addresses of the window are live and how much of the quota they hold. Owns no device memory: the host backs
-//! what is minted here, when it replays the ALLOCATE record. Knows neither the tape nor CUDA's API.
+//! Owns which addresses of the window are live and how much of the quota they hold. Owns no device memory: the host
+//! backs what is minted here, when it replays the ALLOCATE record. Knows neither the tape nor CUDA's API.
 //!
-//! Layout: the window is cut into granules of 2 MiB, the unit in which a real device backs memory and therefore the unit in
-//! which the quota is charged. An allocation of at least `SMALL_LIMIT` bytes takes whole granules; smaller ones are packed
-//! at `ALIGNMENT` bytes into granules set aside for them, and a granule whose last small allocation is freed goes back.
-//! Free ranges are kept by address (to coalesce) and by size (best fit, the lowest address among equals): every operation
-//! is O(log n), and the same sequence of calls always yields the same addresses.
+//! Layout: the window is cut into granules of 2 MiB, the unit in which a real device backs memory and therefore the
+//! unit in which the quota is charged. An allocation of at least `SMALL_LIMIT` bytes takes whole granules; smaller ones
+//! are packed at `ALIGNMENT` bytes into granules set aside for them, and a granule whose last small allocation is freed
+//! goes back. Free ranges are kept by address (to coalesce) and by size (best fit, the lowest address among equals):
+//! every operation is O(log n), and the same sequence of calls always yields the same addresses.
 //!
 //! An address may be minted ahead of the memory (`reserve`): it costs quota from `back` to `unback` only.
 //!
-//! Reservations (`take_range`) are addresses that cost no quota. They come from the window's high end, and leave twice the quota to allocations.
+//! Reservations (`take_range`) are addresses that cost no quota. They come from the window's high end, and leave twice
+//! the quota to allocations.
 //!
-//! A spaced allocator (`spaced`) leaves addresses free behind every allocation, so that a kernel that runs past an end is
-//! seen by a host that checks: `ALIGNMENT` bytes behind small ones, a granule, which costs no quota, behind others.
+//! A spaced allocator (`spaced`) leaves addresses free behind every allocation, so that a kernel that runs past an end
+//! is seen by a host that checks: `ALIGNMENT` bytes behind small ones, a granule, which costs no quota, behind others.
 //!
 //! Locking: none here. The caller holds the allocator's lock until the matching ALLOCATE or FREE record is appended,
 //! otherwise an address could be minted again before its release is on the tape.
@@ -227,7 +228,8 @@ impl Allocator {
         Ok(address)
     }
 
-    /// Mints an address as `allocate` does, for memory that comes with `back`. Small ones share granules, and cost quota at once.
+    /// Mints an address as `allocate` does, for memory that comes with `back`. Small ones share granules, and cost
+    /// quota at once.
     pub fn reserve(&mut self, size: u64) -> Result<u64, Refused> {
         if size < SMALL_LIMIT {
             return self.allocate(size);
@@ -277,7 +279,8 @@ impl Allocator {
         Ok(())
     }
 
-    /// Mints a range of addresses without memory, at `hint` if that is aligned and free. `alignment` is a multiple of `GRANULE`.
+    /// Mints a range of addresses without memory, at `hint` if that is aligned and free. `alignment` is a multiple of
+    /// `GRANULE`.
     pub fn take_range(&mut self, size: u64, alignment: u64, hint: u64) -> Result<u64, Refused> {
         let bytes = round_up(size, GRANULE).filter(|bytes| *bytes <= self.reservable).ok_or(Refused::OutOfMemory)?;
         let hinted = hint != 0 && hint.is_multiple_of(alignment) && self.granules.take_at(hint, bytes);

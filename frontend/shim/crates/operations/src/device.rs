@@ -1,11 +1,12 @@
 //! The device family: which devices there are, which one is current, what they can do; synchronization and reset.
 //!
-//! Everything but the last two is answered from the handshake, without the network. One file per part: `attributes` (what
-//! the host said, and what a guest of Farlane sees differently), `properties` (cudaDeviceProp), `settings` (flags, limits,
-//! preferences), `identity` (PCI addresses, the choice of a device), `peers` (access between devices: none),
-//! `resources` (a device as one part), `capability` (what NVIDIA's libraries are told).
+//! Everything but the last two is answered from the handshake, without the network. One file per part: `attributes`
+//! (what the host said, and what a guest of Farlane sees differently), `properties` (cudaDeviceProp), `settings`
+//! (flags, limits, preferences), `identity` (PCI addresses, the choice of a device), `peers` (access between devices:
+//! none), `resources` (a device as one part), `capability` (what NVIDIA's libraries are told).
 //!
-//! Source: CUDA runtime API, "Device Management", "Version Management", "Peer Device Memory Access", "Profiler Control".
+//! Source: CUDA runtime API, "Device Management", "Version Management", "Peer Device Memory Access", "Profiler
+//! Control".
 
 use std::ffi::{c_double, c_int, c_uint};
 
@@ -85,14 +86,15 @@ pub unsafe fn driver_get_version(driverVersion: *mut c_int) -> Outcome {
 }
 
 pub unsafe fn synchronize() -> Outcome {
-    held::settle_all()?;
+    held::complete_all()?;
     if permission::local_sync() {
-        return work::settled();
+        return work::completed();
     }
     work::synchronize_device()
 }
 
-/// Ends everything that was made in the primary context; `alone`: there is no other. A process that never used the device has nothing to reset.
+/// Ends everything that was made in the primary context; `alone`: there is no other. A process that never used the
+/// device has nothing to reset.
 pub fn reset(alone: bool) -> Outcome {
     if !process::was_touched() {
         return Ok(());

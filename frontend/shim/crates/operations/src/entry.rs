@@ -1,18 +1,18 @@
 //! What the calls of both APIs have in common: counting, the place in the program, panics, sticky errors, captures.
 //!
-//! Owns the conventions between the faces and the operations; owns no function's behaviour. No panic leaves it: it becomes cudaErrorUnknown, logged
-//! with the function's name.
+//! Owns the conventions between the faces and the operations; owns no function's behaviour. No panic leaves it: it
+//! becomes cudaErrorUnknown, logged with the function's name.
 //!
 //! Order of checks, for functions of class deferred or sync: a forked child first, then a sticky error of the session,
-//! then the function itself. Functions of class local decide for themselves what they need (`session::process::session` tells a
-//! child apart). Source: CUDA runtime API, "Error Handling"; house rule 7.
+//! then the function itself. Functions of class local decide for themselves what they need (`session::process::session`
+//! tells a child apart). Source: CUDA runtime API, "Error Handling"; house rule 7.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use session::call::{Error, Outcome};
 use session::frame::{self, Part};
 use session::function::{Class, Function, Operation};
-use session::{above, lifecycle, log, output, permission, process, tally, trace};
+use session::{above, counters, lifecycle, log, output, permission, process, trace};
 
 use crate::above::OPERATIONS;
 use crate::graph::capture;
@@ -22,7 +22,7 @@ use crate::testing;
 #[inline]
 pub fn pass(function: Function, first: impl FnOnce() -> Outcome, body: impl FnOnce() -> Outcome) -> Outcome {
     let (class, operation) = (function.class(), function.operation());
-    tally::count(class);
+    counters::count(class);
     let call = || {
         begin(function, operation);
         let outcome = first().and_then(|()| admit(function, operation, class)).and_then(|()| body());
@@ -36,7 +36,7 @@ pub fn pass(function: Function, first: impl FnOnce() -> Outcome, body: impl FnOn
 #[inline]
 pub fn pass_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
     let operation = function.operation();
-    tally::count(function.class());
+    counters::count(function.class());
     let call = || {
         begin(function, operation);
         let value = body();
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_class() {
-        let before = tally::counted(Class::Local);
+        let before = counters::counted(Class::Local);
         assert_eq!(pass(Function::cudaGetDevice, || Ok(()), || Ok(())), Ok(()));
-        assert!(tally::counted(Class::Local) > before);
+        assert!(counters::counted(Class::Local) > before);
     }
 }

@@ -1,10 +1,10 @@
 //! The event family: creation, records, waiting, elapsed time.
 //!
-//! Owns the session's events. An event's latest record is a point of its stream (`work::order`): it is known done when the
-//! stream is, or when it was waited for, and then costs no round trip. An event never recorded is done.
+//! Owns the session's events. An event's latest record is a point of its stream (`work::order`): it is known done when
+//! the stream is, or when it was waited for, and then costs no round trip. An event never recorded is done.
 //!
-//! Locking: an event's lock is held while its record is appended, so that the record kept here is the last one on the tape;
-//! it is not held while anything waits for an answer.
+//! Locking: an event's lock is held while its record is appended, so that the record kept here is the last one on the
+//! tape; it is not held while anything waits for an answer.
 //!
 //! Source: CUDA runtime API, "Event Management".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
@@ -93,15 +93,15 @@ impl Event {
         }
     }
 
-    fn settle(&self, operation: fn(&mut tape::Writer, u32, u32)) -> Outcome {
+    fn complete(&self, operation: fn(&mut tape::Writer, u32, u32)) -> Outcome {
         held::ask_event(self)?;
         match self.pending()? {
             None => {
                 let _acting = contexts::act_for(self.context);
-                work::settled()
+                work::completed()
             }
             Some(point) => {
-                work::settle_point(self.number, &point, operation)?;
+                work::complete_point(self.number, &point, operation)?;
                 self.done(&point);
                 Ok(())
             }
@@ -272,17 +272,17 @@ pub fn wait_in(event: &Event, stream: &Stream) -> Outcome {
 pub unsafe fn query(event: EventHandle) -> Outcome {
     let event = resolve(event)?;
     event.check_not_captured()?;
-    event.settle(operation::event_query)
+    event.complete(operation::event_query)
 }
 
 pub unsafe fn synchronize(event: EventHandle) -> Outcome {
     let event = resolve(event)?;
     event.check_not_captured()?;
-    held::settle_event(&event)?;
+    held::complete_event(&event)?;
     if permission::local_sync() {
-        return work::settled();
+        return work::completed();
     }
-    event.settle(operation::event_synchronize)
+    event.complete(operation::event_synchronize)
 }
 
 pub unsafe fn elapsed_time(ms: *mut c_float, start: EventHandle, end: EventHandle) -> Outcome {

@@ -1,10 +1,12 @@
 //! The graph family: graphs made node by node or captured from streams, executable graphs, launches of them.
 //!
-//! One file per part: `state` (graphs and nodes), `node` (what one node does), `nodes` and `topology` (the API's functions about nodes
-//! and edges), `allocations` (memory nodes), `attributes` (of kernel nodes), `conditional` (conditional nodes), `parameters` (what a node of any kind does), `capture` (streams being captured), `exec` (executable graphs), `templates` (what of a launch is sent once). This file
-//! has the functions about whole graphs.
+//! One file per part: `state` (graphs and nodes), `node` (what one node does), `nodes` and `topology` (the API's
+//! functions about nodes and edges), `allocations` (memory nodes), `attributes` (of kernel nodes), `conditional`
+//! (conditional nodes), `parameters` (what a node of any kind does), `capture` (streams being captured), `exec`
+//! (executable graphs), `templates` (what of a launch is sent once). This file has the functions about whole graphs.
 //!
-//! A graph lives in the guest: only launches reach the tape, as a template that is sent once and a REPEAT for each launch.
+//! A graph lives in the guest: only launches reach the tape, as a template that is sent once and a REPEAT for each
+//! launch.
 //!
 //! Source: CUDA runtime API, "Graph Management"; CUDA programming guide, "CUDA Graphs".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names

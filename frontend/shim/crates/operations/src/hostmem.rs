@@ -1,28 +1,30 @@
 //! The program's page-locked memory: allocated by cudaMallocHost and cudaHostAlloc, or registered by the program.
 //!
-//! Owns which ranges of host memory are pinned and with which flags; the guest has no device, so nothing is really locked.
-//! Everything is local, unless a copy to the memory is on its way when it is released.
+//! Owns which ranges of host memory are pinned and with which flags; the guest has no device, so nothing is really
+//! locked. Everything is local, unless a copy to the memory is on its way when it is released.
 //!
-//! Kernels may use pinned memory by the address that the program has (unified addressing). What is allocated here lies at addresses that the device can have too
-//! (`placed`), and becomes memory of both sides (`managed`) when a kernel is given an address in it or cudaHostGetDevicePointer is asked
-//! (`reach`). Memory that the program registered lies elsewhere: kernels reach it by the pointer that cudaHostGetDevicePointer gives (`device_pointer`), and by
-//! the program's own once one was given that (`reach_registered`).
+//! Kernels may use pinned memory by the address that the program has (unified addressing). What is allocated here lies
+//! at addresses that the device can have too (`placed`), and becomes memory of both sides (`managed`) when a kernel is
+//! given an address in it or cudaHostGetDevicePointer is asked (`reach`). Memory that the program registered lies
+//! elsewhere: kernels reach it by the pointer that cudaHostGetDevicePointer gives (`device_pointer`), and by the
+//! program's own once one was given that (`reach_registered`).
 //!
 //! Locking: one read-write lock around the ranges, held for one lookup or change.
 //! Source: CUDA runtime API, "Memory Management" (cudaHostAlloc, cudaHostRegister).
 
 mod found;
 mod placed;
+mod ranges;
 
 pub use placed::{keep, near as near_placed};
+pub use ranges::Range;
 
-use crate::allocator::new_id;
 use crate::managed;
 use crate::memory::Addresses;
+use ranges::{Pinned, Place};
 use session::call::{Error, Outcome};
-use session::{contexts, log, process, work};
+use session::{log, process, work};
 use std::alloc::{alloc, dealloc, Layout};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -31,90 +33,14 @@ const PAGE: usize = 4096;
 
 /// cudaHostAllocPortable, Mapped, WriteCombined.
 const ALLOCATE_FLAGS: u32 = 7;
-/// cudaHostRegisterPortable, Mapped, IoMemory, ReadOnly.
-const REGISTER_FLAGS: u32 = 15;
-const IO_MEMORY: u32 = 4;
 /// Of either.
 const MAPPED: u32 = 2;
-
-/// One pinned range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
-    pub start: usize,
-    pub size: usize,
-    pub flags: u32,
-    place: Place,
-    /// The context that it was allocated in.
-    pub context: u32,
-    /// It was tried, and cannot be memory of both sides.
-    refused: bool,
-    /// No other allocation of the process has the number.
-    pub id: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// The program's own, which it registered.
-    Registered,
-    /// Allocated here, where there was no room in the window.
-    Heap,
-    /// At addresses of the window.
-    Window,
-    /// The same, and memory of the device.
-    Reached,
-}
-
-impl Range {
-    fn new(start: usize, size: usize, flags: u32, place: Place) -> Range {
-        Range { start, size, flags, place, context: contexts::acting(), refused: false, id: new_id() }
-    }
-
-    /// Whether a kernel may use it, by the same address.
-    pub fn reachable(&self) -> bool {
-        matches!(self.place, Place::Window | Place::Reached)
-    }
-}
-
-/// The pinned ranges, disjoint, by start.
-#[derive(Debug, Default)]
-struct Pinned(BTreeMap<usize, Range>);
-
-impl Pinned {
-    fn find(&self, address: usize) -> Option<Range> {
-        let (_, range) = self.0.range(..=address).next_back()?;
-        (address - range.start < range.size).then_some(*range)
-    }
-
-    fn overlaps(&self, start: usize, size: usize) -> bool {
-        self.find(start).is_some() || self.0.range(start..start.saturating_add(size)).next().is_some()
-    }
-
-    fn register(&mut self, start: usize, size: usize, flags: u32) -> Outcome {
-        if start == 0 || size == 0 || start.checked_add(size).is_none() || flags & !REGISTER_FLAGS != 0 {
-            return Err(Error::INVALID_VALUE);
-        }
-        if flags & IO_MEMORY != 0 {
-            return Err(Error::NOT_SUPPORTED);
-        }
-        if self.overlaps(start, size) {
-            return Err(Error::HOST_MEMORY_ALREADY_REGISTERED);
-        }
-        self.0.insert(start, Range::new(start, size, flags, Place::Registered));
-        Ok(())
-    }
-
-    /// Takes out the range that starts at the address, when it came about that way.
-    fn remove(&mut self, start: usize, registered: bool) -> Option<Range> {
-        self.0.get(&start).filter(|range| (range.place == Place::Registered) == registered)?;
-        self.0.remove(&start)
-    }
-}
 
 /// All that was ever registered lies in `[LOW, HIGH)`.
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
-static PINNED: RwLock<Pinned> = RwLock::new(Pinned(BTreeMap::new()));
+static PINNED: RwLock<Pinned> = RwLock::new(Pinned::new());
 
 fn pinned() -> RwLockReadGuard<'static, Pinned> {
     PINNED.read().unwrap_or_else(PoisonError::into_inner)
@@ -178,7 +104,7 @@ pub(crate) fn free(memory: *mut u8, addresses: Option<&Addresses>) -> Outcome {
     }
     let range = find(memory as usize).filter(|range| range.place != Place::Registered);
     let range = range.ok_or(Error::INVALID_VALUE)?;
-    let settled = work::settle_memory(range.start, range.size);
+    let completed = work::complete_copies(range.start, range.size);
     pinned_mut().remove(memory as usize, false).ok_or(Error::INVALID_VALUE)?;
     match (range.place, addresses) {
         (Place::Window, Some(addresses)) => placed::unmap(addresses, range.start, range.size),
@@ -186,7 +112,7 @@ pub(crate) fn free(memory: *mut u8, addresses: Option<&Addresses>) -> Outcome {
         (Place::Heap, _) => unsafe { dealloc(memory, layout(range.size)?) },
         _ => return Err(Error::INVALID_VALUE),
     }
-    settled
+    completed
 }
 
 /// Whether kernels may be given addresses of pinned memory: there is, or was, some.
@@ -201,7 +127,8 @@ pub fn is_registered(address: usize) -> bool {
     near && find(address).is_some_and(|range| range.place == Place::Registered)
 }
 
-/// A kernel may use this address: pinned memory that holds it becomes memory of both sides. Whether kernels reach the address then.
+/// A kernel may use this address: pinned memory that holds it becomes memory of both sides. Whether kernels reach the
+/// address then.
 fn reach(address: usize) -> Outcome<bool> {
     if !placed::near(address) {
         return Ok(false);
@@ -217,7 +144,7 @@ fn reach(address: usize) -> Outcome<bool> {
     if range.place != Place::Window {
         return Ok(range.place == Place::Reached);
     }
-    work::settle_memory(range.start, range.size)?;
+    work::complete_copies(range.start, range.size)?;
     managed::adopt(range.start, range.size.next_multiple_of(placed::PAGE))?;
     if let Some(range) = pinned_mut().0.get_mut(&range.start) {
         range.place = Place::Reached;
@@ -230,7 +157,7 @@ pub fn reach_from(address: usize) -> Outcome {
     let mut open = vec![address];
     while let Some(address) = open.pop() {
         let Some(range) = find(address).filter(|range| range.place == Place::Window) else { continue };
-        work::settle_memory(range.start, range.size)?;
+        work::complete_copies(range.start, range.size)?;
         // SAFETY: the program's memory, all of which can be read as long as no kernel reaches it.
         let bytes = unsafe { std::slice::from_raw_parts(range.start as *const u8, range.size) };
         found::addresses(bytes, 0, |address| open.push(address));
@@ -239,8 +166,8 @@ pub fn reach_from(address: usize) -> Outcome {
     Ok(())
 }
 
-/// Kernels will see these bytes, the first of them at an address that is `start` modulo 8: pinned memory of which addresses are among them becomes
-/// memory of both sides.
+/// Kernels will see these bytes, the first of them at an address that is `start` modulo 8: pinned memory of which
+/// addresses are among them becomes memory of both sides.
 pub fn reach_found(bytes: &[u8], start: u64) -> Outcome {
     let mut open = Vec::new();
     found::addresses(bytes, start, |address| open.push(address));
@@ -253,7 +180,8 @@ pub fn any_placed() -> bool {
     placed::any()
 }
 
-/// Where kernels find pinned memory, which becomes memory of both sides. `None` where the address is not in such memory.
+/// Where kernels find pinned memory, which becomes memory of both sides. `None` where the address is not in such
+/// memory.
 pub fn device_pointer(address: usize) -> Outcome<Option<usize>> {
     if placed::near(address) {
         reach_from(address)?;
@@ -270,17 +198,17 @@ pub fn device_pointer(address: usize) -> Outcome<Option<usize>> {
         return Ok(Some(known));
     }
     let Some(range) = find(address) else { return Ok(None) };
-    work::settle_memory(range.start, range.size)?;
+    work::complete_copies(range.start, range.size)?;
     managed::mirror(range.start, range.size)?;
     Ok(managed::device_address(address))
 }
 
-/// A kernel may use this address of memory that the program has registered: it becomes memory of both sides, at the program's addresses.
-/// Where it cannot, stderr says so, once, and kernels fault.
+/// A kernel may use this address of memory that the program has registered: it becomes memory of both sides, at the
+/// program's addresses. Where it cannot, stderr says so, once, and kernels fault.
 pub fn reach_registered(address: usize) -> Outcome {
     let Some(range) = find(address).filter(|range| !range.refused) else { return Ok(()) };
     let reached = if process::device()?.description.has_aliases {
-        device_pointer(address).and_then(|_| managed::alias(address))
+        device_pointer(address).and_then(|_| managed::map_to_host_address(address))
     } else {
         log::error(format_args!(
             "kernels of this device reach memory at {:#x}, which the program has registered, only by the pointer that cudaHostGetDevicePointer gives",
@@ -341,7 +269,7 @@ pub fn register(start: usize, size: usize, flags: u32) -> Outcome {
 /// cudaHostUnregister: the memory may be released afterwards, so copies to it are waited for.
 pub fn unregister(start: usize) -> Outcome {
     let range = pinned_mut().remove(start, true).ok_or(Error::HOST_MEMORY_NOT_REGISTERED)?;
-    work::settle_memory(range.start, range.size)?;
+    work::complete_copies(range.start, range.size)?;
     let _changing = placed::change();
     managed::end_mirror(range.start)
 }
@@ -349,28 +277,6 @@ pub fn unregister(start: usize) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn registered_ranges_are_disjoint_and_found_inside() {
-        let mut pinned = Pinned::default();
-        assert_eq!(pinned.register(0x1000, 0x100, 0), Ok(()));
-        for (start, size) in [(0x1000, 1), (0x10ff, 1), (0xfff, 2), (0x800, 0x1000), (0x1050, 0x1000)] {
-            assert_eq!(pinned.register(start, size, 0), Err(Error::HOST_MEMORY_ALREADY_REGISTERED), "{start:#x}");
-        }
-        assert_eq!(pinned.register(0x1100, 0x100, 1), Ok(()));
-        assert_eq!(pinned.find(0x11ff).map(|r| (r.start, r.flags)), Some((0x1100, 1)));
-        assert_eq!((pinned.find(0xfff), pinned.find(0x1200)), (None, None));
-    }
-
-    #[test]
-    fn bad_registrations_are_refused() {
-        let mut pinned = Pinned::default();
-        for (start, size, flags) in [(0, 8, 0), (8, 0, 0), (usize::MAX, 2, 0), (8, 8, 16)] {
-            assert_eq!(pinned.register(start, size, flags), Err(Error::INVALID_VALUE));
-        }
-        assert_eq!(pinned.register(8, 8, IO_MEMORY), Err(Error::NOT_SUPPORTED));
-        assert!(pinned.0.is_empty());
-    }
 
     #[test]
     fn only_what_was_registered_is_unregistered_and_only_what_was_allocated_is_freed() {

@@ -1,7 +1,7 @@
 //! The launch family.
 //!
 //! Owns the way from a launch to its LAUNCH record: the kernel, its parameters, the checks that CUDA makes at once.
-//! What goes wrong later is told by the next synchronizing call. Owns neither kernels (`module`) nor streams
+//! What goes wrong later is reported by the next synchronizing call. Owns neither kernels (`module`) nor streams
 //! (`stream`).
 //!
 //! The path of a repeated launch takes no lock but the session's: the kernel is in the thread's own cache
@@ -21,15 +21,15 @@ use crate::{graph, hostmem, managed, occupancy, stream};
 use session::call::{error_of, Error, Outcome};
 use session::function::DefaultStream;
 use session::work::order::Stream;
-use session::{contexts, guards, log, output, permission, process, trace, work};
+use session::{contexts, lazy_readback, log, output, permission, process, trace, work};
 use tape::generated_operations as operation;
 use tape::Writer;
 
 pub mod attributes;
 mod checks;
 pub mod clusters;
-mod foreseen;
 mod parameters;
+mod predicted;
 
 use checks::{Bounds, Limits};
 use parameters::Arguments;
@@ -243,9 +243,9 @@ pub unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch
     let function = prepared.kernel.function()?;
     let stream: &Stream = &stream;
     let (number, shared, cooperative) = (stream.number, launch.shared_bytes as u32, launch.cooperative);
-    let as_calls = managed::any() || guards::active() || !process::session()?.defers();
-    if let Some(iteration) = permission::take_foreseen().filter(|_| !as_calls && !cooperative) {
-        foreseen::tell(default, &prepared, shared, number, &iteration);
+    let as_calls = managed::any() || lazy_readback::active() || !process::session()?.defers();
+    if let Some(iteration) = permission::take_predicted().filter(|_| !as_calls && !cooperative) {
+        predicted::tell(default, &prepared, shared, number, &iteration);
     }
     let Prepared { signature, grid, block, cluster, arguments, .. } = prepared;
     let cluster = clusters::number(cluster);
@@ -267,7 +267,8 @@ pub unsafe fn submit(default: DefaultStream, func: *const c_void, launch: Launch
     Ok(())
 }
 
-/// The program's values are read before its managed memory is out of reach, and with no lock: they may be guarded.
+/// The program's values are read before its managed memory is out of reach, and with no lock: a lazy readback may have
+/// them.
 #[inline(never)]
 fn submit_values(
     stream: &Stream,

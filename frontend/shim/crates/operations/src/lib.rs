@@ -1,9 +1,9 @@
-//! What CUDA's functions do, each capability once: memory, copies, modules, kernels, launches, streams, events, graphs and capture, textures, managed
-//! and pinned memory. Both APIs are faces over these operations (crates `runtime` and `driver`), which check what only their API
-//! requires and give the result the code of their API.
+//! What CUDA's functions do, each capability once: memory, copies, modules, kernels, launches, streams, events, graphs
+//! and capture, textures, managed and pinned memory. Both APIs are faces over these operations (crates `runtime` and
+//! `driver`), which check what only their API requires and give the result the code of their API.
 //!
-//! One module a family, named as in the API tables (protos/cuda). Beside the families: `entry` (what every call passes through), `allocator` (device
-//! addresses).
+//! One module a family, named as in the API tables (protos/cuda). Beside the families: `entry` (what every call passes
+//! through), `allocator` (device addresses).
 
 // Parameters have the names of CUDA's documentation, which says what each pointer of the program's has to be.
 #![allow(non_snake_case, clippy::missing_safety_doc)]

@@ -1,28 +1,30 @@
 //! Managed memory: one address for the program and the kernels, kept coherent by page protection.
 //!
-//! A *region* is device memory with the program's memory at the same address: what cudaMallocManaged gives, mapped host memory (which
-//! is the same here), and the pages of `__managed__` variables. (Registered memory has another address on the device: `mirror`.) Each of its pages is in one state:
+//! A *region* is device memory with the program's memory at the same address: what cudaMallocManaged gives, mapped host
+//! memory (which is the same here), and the pages of `__managed__` variables. (Registered memory has another address on
+//! the device: `mirror`.) Each of its pages is in one state:
 //!
 //! - `Shared`: guest and device have the same bytes; the program may read them.
 //! - `Dirty`: the program may have written; the device's bytes are old.
 //! - `Device`: a kernel may have written since; the program may not touch them.
 //!
-//! The first touch of a page that is not allowed faults (`faults`), and the page's bytes are fetched, with more behind it when the program
-//! goes through memory in order. Before work that could touch regions on the device (`hand_over`) the dirty pages are sent, and all
-//! become `Device`. So pages that nobody touches never travel. Bytes move through a second mapping of the same memory, which
-//! is always accessible: nobody sees a page half filled.
+//! The first touch of a page that is not allowed faults (`faults`), and the page's bytes are fetched, with more behind
+//! it when the program goes through memory in order. Before work that could touch regions on the device (`hand_over`)
+//! the dirty pages are sent, and all become `Device`. So pages that nobody touches never travel. Bytes move through a
+//! second mapping of the same memory, which is always accessible: nobody sees a page half filled.
 //!
 //! System calls do not fault, they fail: `io` makes the memory accessible before the common ones.
 //!
-//! Locking: one mutex around all regions. `hand_over` returns it locked, and the caller appends its record before it lets go, so that no page is
-//! fetched in between. Nothing that may fault is touched while it, or a lock of the session, is held.
+//! Locking: one mutex around all regions. `hand_over` returns it locked, and the caller appends its record before it
+//! lets go, so that no page is fetched in between. Nothing that may fault is touched while it, or a lock of the
+//! session, is held.
 //! Source: CUDA programming guide, "Unified Memory Programming".
 
 mod faults;
 mod mirror;
 mod region;
 
-pub use mirror::{alias, device_address, end as end_mirror, meets as meets_mirror, mirror};
+pub use mirror::{device_address, end as end_mirror, map_to_host_address, meets as meets_mirror, mirror};
 pub use region::Kind;
 
 use crate::memory::addresses;
@@ -40,7 +42,8 @@ pub struct Regions(BTreeMap<usize, Region>);
 
 static REGIONS: Mutex<Regions> = Mutex::new(Regions(BTreeMap::new()));
 static ANY: AtomicBool = AtomicBool::new(false);
-/// The memory on the device of all regions that there ever were lies in `[LOW, HIGH)`, and so do the regions, but for mirrors.
+/// The memory on the device of all regions that there ever were lies in `[LOW, HIGH)`, and so do the regions, but for
+/// mirrors.
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
 static HIGH: AtomicUsize = AtomicUsize::new(0);
 
@@ -128,7 +131,8 @@ pub fn allocate(size: usize, kind: Kind) -> Outcome<*mut u8> {
     }
 }
 
-/// Pinned memory, whole pages mapped at this address of the window, becomes memory of both sides. The device gets its bytes before the next work.
+/// Pinned memory, whole pages mapped at this address of the window, becomes memory of both sides. The device gets its
+/// bytes before the next work.
 pub fn adopt(start: usize, bytes: usize) -> Outcome {
     faults::install()?;
     let region = Region::adopt(start, bytes, Kind::Mapped(crate::types::HOST_ALLOC_MAPPED), start)?;
@@ -213,8 +217,8 @@ pub fn forget() {
     }
 }
 
-/// Before work that may touch regions on the device: it has all bytes, the program has none. The caller appends that work
-/// before it drops what this returns.
+/// Before work that may touch regions on the device: it has all bytes, the program has none. The caller appends that
+/// work before it drops what this returns.
 pub fn hand_over() -> Outcome<Option<MutexGuard<'static, Regions>>> {
     if !any() {
         return Ok(None);

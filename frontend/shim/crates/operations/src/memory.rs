@@ -1,10 +1,11 @@
 //! The memory family: allocation, sets, copies, pinned memory, what a pointer is.
 //!
-//! One file per part: `addresses` (what is live), `shape` (boxes of rows), `copy` (what every copy does), `copies` and `sets`
-//! (the API's functions), `host` (pinned memory), `pools` (memory pools). This file has allocation and the queries.
+//! One file per part: `addresses` (what is live), `shape` (boxes of rows), `copy` (what every copy does), `copies` and
+//! `sets` (the API's functions), `host` (pinned memory), `pools` (memory pools). This file has allocation and the
+//! queries.
 //!
-//! Allocation is deferred: the address is minted here, out of memory is known from the quota. The allocator's lock is held
-//! until the record is appended, so that an address that is minted again comes after its release on the tape.
+//! Allocation is deferred: the address is minted here, out of memory is known from the quota. The allocator's lock is
+//! held until the record is appended, so that an address that is minted again comes after its release on the tape.
 //!
 //! Source: CUDA runtime API, "Memory Management", "Stream Ordered Memory Allocator".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
@@ -17,10 +18,7 @@ mod copies;
 mod copy;
 mod graphs;
 mod host;
-mod listing;
 mod managed;
-mod managed_batches;
-mod mipmaps;
 pub mod payloads;
 mod pools;
 mod reservations;
@@ -39,10 +37,7 @@ pub use graphs::{
     free_of_graph, graph_memory_used, launch_steps, reset_graph_memory_high, trim_graph_memory, GraphMemory, Step,
 };
 pub use host::*;
-pub use listing::*;
 pub use managed::*;
-pub use managed_batches::*;
-pub use mipmaps::*;
 pub use pools::functions::*;
 pub use reservations::{Access, Properties};
 pub use sets::*;
@@ -83,7 +78,7 @@ pub fn allocate(size: usize) -> Outcome<*mut c_void> {
 
 pub fn free(pointer: *mut c_void) -> Outcome {
     if !pointer.is_null() {
-        held::settle_all()?;
+        held::complete_all()?;
     }
     free_now(pointer)
 }
@@ -107,7 +102,8 @@ fn free_now(pointer: *mut c_void) -> Outcome {
     work::append(|w| operation::free(w, address))
 }
 
-/// The context, by its number on the tape, that memory of any kind was allocated in; `None` for the device's, and for what is no such memory.
+/// The context, by its number on the tape, that memory of any kind was allocated in; `None` for the device's, and for
+/// what is no such memory.
 pub fn owner(address: u64) -> Option<u32> {
     if let Some(pinned) = hostmem::find(address as usize) {
         return Some(pinned.context);

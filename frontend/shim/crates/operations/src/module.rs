@@ -94,7 +94,8 @@ pub fn attributes_of(kernel: &Kernel) -> Outcome<FuncAttributes> {
     })
 }
 
-/// Whether images are opened on the host as soon as they are loaded, as the program's environment says (CUDA_MODULE_LOADING).
+/// Whether images are opened on the host as soon as they are loaded, as the program's environment says
+/// (CUDA_MODULE_LOADING).
 pub fn is_eager() -> bool {
     static EAGER: OnceLock<bool> = OnceLock::new();
     *EAGER.get_or_init(|| std::env::var_os("CUDA_MODULE_LOADING").is_some_and(|mode| mode == "EAGER"))

@@ -197,7 +197,8 @@ pub unsafe fn available_dynamic_s_mem_per_block(
     Ok(())
 }
 
-/// What the blocks of a configuration need: how many are there at once, on all multiprocessors, and what the kernel says of clusters.
+/// What the blocks of a configuration need: how many are there at once, on all multiprocessors, and what the kernel
+/// says of clusters.
 ///
 /// # Safety
 /// `config` is null or such a struct.

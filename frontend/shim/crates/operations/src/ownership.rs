@@ -1,9 +1,10 @@
-//! What belongs to a context, and its end: streams, events, modules, texture objects, arrays, device memory, managed, pinned and
-//! registered memory.
+//! What belongs to a context, and its end: streams, events, modules, texture objects, arrays, device memory, managed,
+//! pinned and registered memory.
 //!
-//! Each kind's own module knows the context that a thing was made in. Here they end in the order in which one needs the other; the records go
-//! onto the tape as those of the context that ends, whose sticky error does not stop them (tape.md, "Contexts"). Memory of pools, memory of graphs,
-//! physical memory and reservations are the device's; graphs, libraries and registered images belong to no context.
+//! Each kind's own module knows the context that a thing was made in. Here they end in the order in which one needs the
+//! other; the records go onto the tape as those of the context that ends, whose sticky error does not stop them
+//! (tape.md, "Contexts"). Memory of pools, memory of graphs, physical memory and reservations are the device's; graphs,
+//! libraries and registered images belong to no context.
 //!
 //! Source: CUDA driver API, cuCtxDestroy, cuDevicePrimaryCtxReset.
 
@@ -30,14 +31,16 @@ pub fn end(context: u32) -> Outcome {
     let starts: BTreeSet<u64> = memory::addresses()?.lock().owned_by(context).into_iter().collect();
     let arrays = memory::arrays_at(&starts);
     memory::dissolve_mipmapped_arrays(&arrays);
-    // From here on a failure is that of a session that is over, or (mode none) the error that ruined the context: each thing has ended.
+    // From here on a failure is that of a session that is over, or (mode none) the error that ruined the context: each
+    // thing has ended.
     for array in arrays {
         let _ = memory::release_array(array);
     }
     for start in managed::regions_in(&starts) {
         let _ = managed::free(start, |_| true);
     }
-    // As with a reset of the device, pinned memory of the primary context that kernels do not reach stays the program's.
+    // As with a reset of the device, pinned memory of the primary context that kernels do not reach stays the
+    // program's.
     for start in hostmem::of_context(context, context == contexts::PRIMARY) {
         // SAFETY: what the context's end means for the program's pointers.
         let _ = unsafe { memory::free_host(start as *mut c_void) };
@@ -76,7 +79,8 @@ pub fn end(context: u32) -> Outcome {
     Ok(())
 }
 
-/// Unloads the modules of a context (cuModuleLoad and its relatives): their handles, and those of their functions, are invalid from now on.
+/// Unloads the modules of a context (cuModuleLoad and its relatives): their handles, and those of their functions, are
+/// invalid from now on.
 pub fn end_modules(context: u32) {
     for module in table::with(|table| table.modules()) {
         if module.context == Some(context) {

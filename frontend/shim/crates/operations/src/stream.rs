@@ -1,12 +1,14 @@
-//! The stream family: creation, waiting, callbacks, queries. Attributes are in `attributes`, capture queries in `capture`.
+//! The stream family: creation, waiting, callbacks, queries. Attributes are in `attributes`, capture queries in
+//! `capture`.
 //!
-//! Owns what a `cudaStream_t` means: null and the constants name the default streams, everything else is a handle minted
-//! here; what is not a live handle is cudaErrorInvalidResourceHandle. What a stream has pending is `work::order`'s.
+//! Owns what a `cudaStream_t` means: null and the constants name the default streams, everything else is a handle
+//! minted here; what is not a live handle is cudaErrorInvalidResourceHandle. What a stream has pending is
+//! `work::order`'s.
 //!
-//! Host functions (cudaLaunchHostFunc, cudaStreamAddCallback) run on the calling thread: the stream is synchronized, then the
-//! function is called, then the call returns. That keeps every order CUDA promises; it costs a round trip when work is
-//! pending, and a function that waits for its caller would wait for ever. In a stream that is being captured (`graph::capture`) they
-//! are nodes, and what waits for it is refused.
+//! Host functions (cudaLaunchHostFunc, cudaStreamAddCallback) run on the calling thread: the stream is synchronized,
+//! then the function is called, then the call returns. That keeps every order CUDA promises; it costs a round trip when
+//! work is pending, and a function that waits for its caller would wait for ever. In a stream that is being captured
+//! (`graph::capture`) they are nodes, and what waits for it is refused.
 //!
 //! Source: CUDA runtime API, "Stream Management", "Stream synchronization behavior", "Execution Control".
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
@@ -165,9 +167,9 @@ pub unsafe fn destroy(stream: StreamHandle) -> Outcome {
 pub unsafe fn synchronize(default: DefaultStream, stream: StreamHandle) -> Outcome {
     let stream = resolve(default, stream)?;
     check_not_captured(&stream)?;
-    held::settle_work(&stream)?;
+    held::complete_work(&stream)?;
     if permission::local_sync() {
-        return work::settled();
+        return work::completed();
     }
     work::synchronize_stream(&stream)?;
     held::advance()

@@ -1,21 +1,26 @@
-//! `FARLANE_TEST=WORDS`: what tests ask of the driver; never set otherwise. Read once, here; without it the driver costs one load a call.
+//! `FARLANE_TEST=WORDS`: what tests ask of the driver; never set otherwise. Read once, here; without it the driver
+//! costs one load a call.
 //!
 //! - `late`: streams run as late as CUDA allows, and in no order but the one it promises (`stream::held`).
-//! - `patient`: a query of a stream or event lets nothing run, however often it is made. Otherwise the second one does. `impatient` ends it.
-//! - `windows-stay`: reservations, physical memory and mappings outlive a reset of the primary context. Whether NVIDIA's driver ends them is not known.
+//! - `patient`: a query of a stream or event lets nothing run, however often it is made. Otherwise the second one does.
+//!   `impatient` ends it.
+//! - `windows-stay`: reservations, physical memory and mappings outlive a reset of the primary context. Whether
+//!   NVIDIA's driver ends them is not known.
 //! - `fail NAME CODE...`: the next calls of that function end with these codes and do nothing else; 0 lets one pass.
 //!
-//! Commands are separated by semicolons. A test in the process itself gives more of them through `farlane_test`, which answers three questions
-//! as well: `calls NAME` (how many there were), `held` (the work that streams hold), `counts` (what was not given back, what was ended early, and asynchronous copies
-//! of pageable memory).
-//! Functions go by their documented names, without versions and suffixes of the per-thread default stream. The counts are in the report of a run,
-//! too, in the section `test`.
+//! Commands are separated by semicolons. A test in the process itself gives more of them through `farlane_test`, which
+//! answers three questions as well: `calls NAME` (how many there were), `held` (the work that streams hold), `counts`
+//! (what was not given back, what was ended early, and asynchronous copies of pageable memory). Functions go by their
+//! documented names, without versions and suffixes of the per-thread default stream. The counts are in the report of a
+//! run, too, in the section `test`.
 //!
-//! Ended early is what the program ended while work was pending that may use it, without waiting for that work: mappings, modules, pinned memory,
-//! arrays, texture and surface objects. The driver then waits, so that the program goes on.
+//! Ended early is what the program ended while work was pending that may use it, without waiting for that work:
+//! mappings, modules, pinned memory, arrays, texture and surface objects. The driver then waits, so that the program
+//! goes on.
 //!
-//! Late work is done as launches of graphs are. What the program sees of managed and mapped memory, of pools and graphs' memory, of contexts that
-//! end and of words that streams wait for is not late, or differs: programs of these are not for `late`.
+//! Late work is done as launches of graphs are. What the program sees of managed and mapped memory, of pools and
+//! graphs' memory, of contexts that end and of words that streams wait for is not late, or differs: programs of these
+//! are not for `late`.
 //!
 //! Locking: one mutex, a leaf.
 
@@ -135,7 +140,7 @@ fn count(name: &'static str) -> Outcome {
 pub fn ends() -> Outcome {
     if late() && held::holds_work() {
         EARLY.fetch_add(1, Relaxed);
-        return held::settle_all();
+        return held::complete_all();
     }
     Ok(())
 }
@@ -212,8 +217,8 @@ fn obey(command: &str) -> Option<String> {
     Some(answer)
 }
 
-/// A command of a test in this process. Returns the length of the answer, of which `size - 1` bytes are written; -1 for what is no command, and
-/// wherever FARLANE_TEST is not set.
+/// A command of a test in this process. Returns the length of the answer, of which `size - 1` bytes are written; -1 for
+/// what is no command, and wherever FARLANE_TEST is not set.
 ///
 /// # Safety
 /// `command` is a string, and `answer` has `size` bytes.

@@ -1,10 +1,12 @@
 //! The texture family: texture and surface objects.
 //!
-//! An object is the device address of a descriptor of 128 bytes, which is written here like any copy to the device; the code of kernels reads it where
-//! they name the object (`backend/jit/lowering/families/images/textures.py`). So objects need no operation of the tape. A host that makes objects of its own
-//! (a real GPU's are its driver's) gets the same bytes, and answers with the object: one round trip.
+//! An object is the device address of a descriptor of 128 bytes, which is written here like any copy to the device; the
+//! code of kernels reads it where they name the object (`backend/jit/lowering/families/images/textures.py`). So objects
+//! need no operation of the tape. A host that makes objects of its own (a real GPU's are its driver's) gets the same
+//! bytes, and answers with the object: one round trip.
 //!
-//! Source: protos/tape.md, "Textures" (the bytes); CUDA runtime API, "Texture Object Management", "Surface Object Management".
+//! Source: protos/tape.md, "Textures" (the bytes); CUDA runtime API, "Texture Object Management", "Surface Object
+//! Management".
 #![allow(non_snake_case)] // C's names
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The values that programs pass in either API, by our own names.
 //!
-//! Both APIs lay them out alike, or a face converts them: the layouts are the runtime's, where both have one. Nothing else in this crate knows what an
-//! API calls them.
+//! Both APIs lay them out alike, or a face converts them: the layouts are the runtime's, where both have one. Nothing
+//! else in this crate knows what an API calls them.
 
 // Handles and structures.
 pub use abi::{

@@ -1,14 +1,16 @@
 //! Which payloads the host keeps, and under which number.
 //!
-//! A payload's name is 128 bits of BLAKE3 under a key that this process has drawn at random and tells nobody: a program's input
-//! cannot be made to collide, whoever writes it. Names never leave the guest; the host sees numbers.
+//! A payload's name is 128 bits of BLAKE3 under a key that this process has drawn at random and tells nobody: a
+//! program's input cannot be made to collide, whoever writes it. Names never leave the guest; the host sees numbers.
 //!
-//! Bounded: kept bytes by the host's budget, numbers by the tape's limit, payloads seen but not kept by `SEEN`. The least recently used goes first.
+//! Bounded: kept bytes by the host's budget, numbers by the tape's limit, payloads seen but not kept by `SEEN`. The
+//! least recently used goes first.
 //!
-//! Naming costs the guest a pass over the bytes and keeping costs the host a copy, so a program that sends nothing twice should not
-//! pay for long. After `PATIENCE` new payloads in a row a payload is first *sketched* (a few of its words): one whose sketch is new is
-//! new, and not even named. One whose sketch is known is named and kept; when that goes on without finding anything, because few words
-//! change, names are only remembered, and a payload is kept when its name comes the second time.
+//! Naming costs the guest a pass over the bytes and keeping costs the host a copy, so a program that sends nothing
+//! twice should not pay for long. After `PATIENCE` new payloads in a row a payload is first *sketched* (a few of its
+//! words): one whose sketch is new is new, and not even named. One whose sketch is known is named and kept; when that
+//! goes on without finding anything, because few words change, names are only remembered, and a payload is kept when
+//! its name comes the second time.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 

@@ -1,8 +1,8 @@
 //! Whether a payload is worth compressing, and its LZ4 block.
 //!
-//! The test is cheap: two samples of 2 KiB are compressed. How well they must do depends on the link: over a network a byte saved is
-//! worth much more than over a socket of the same machine, where compressing pays only for what nearly vanishes. A payload that
-//! turns out larger than seven eighths of itself travels as it is.
+//! The test is cheap: two samples of 2 KiB are compressed. How well they must do depends on the link: over a network a
+//! byte saved is worth much more than over a socket of the same machine, where compressing pays only for what nearly
+//! vanishes. A payload that turns out larger than seven eighths of itself travels as it is.
 
 use lz4_flex::block::{compress_into, get_maximum_output_size};
 
@@ -61,7 +61,8 @@ impl Packer {
     }
 }
 
-/// Smaller payloads are not looked at. On one machine the work of both sides for a small one takes longer than its way (benchmarks/payloads.py).
+/// Smaller payloads are not looked at. On one machine the work of both sides for a small one takes longer than its way
+/// (benchmarks/payloads.py).
 fn smallest(link: Link) -> usize {
     match link {
         Link::Local => 256 << 10,

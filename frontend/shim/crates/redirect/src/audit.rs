@@ -1,5 +1,6 @@
-//! The loader's auditing interface (LD_AUDIT): objects are redirected as soon as all that belong to one load are mapped, before they are relocated and
-//! before any constructor. Sees the program, the libraries it needs, and what `dlopen` opens.
+//! The loader's auditing interface (LD_AUDIT): objects are redirected as soon as all that belong to one load are
+//! mapped, before they are relocated and before any constructor. Sees the program, the libraries it needs, and what
+//! `dlopen` opens.
 //!
 //! It also leads whoever looks for NVIDIA's driver library to Farlane's, where there is one, whatever the paths say.
 

@@ -1,5 +1,5 @@
-//! The file of an object, as far as it is needed: is there a symbol table, where does code lie. Untrusted: every offset and size is checked against the
-//! file's size.
+//! The file of an object, as far as it is needed: is there a symbol table, where does code lie. Untrusted: every offset
+//! and size is checked against the file's size.
 
 use crate::loaded::LinkMap;
 use crate::symbols::Symbols;
@@ -57,9 +57,9 @@ fn middle(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl ObjectFile {
-    /// The file of that name; for the program itself, whose name is empty, the file that is mapped at its dynamic section: what the process executes
-    /// may be the loader (`ld.so ./program`) or valgrind. `None` when it cannot be read, is no ELF file of this architecture, or has too little code
-    /// for a runtime.
+    /// The file of that name; for the program itself, whose name is empty, the file that is mapped at its dynamic
+    /// section: what the process executes may be the loader (`ld.so ./program`) or valgrind. `None` when it cannot be
+    /// read, is no ELF file of this architecture, or has too little code for a runtime.
     pub fn open(map: &LinkMap) -> Option<ObjectFile> {
         if !map.name().to_bytes().is_empty() {
             return ObjectFile::of(File::open(map.name())?);

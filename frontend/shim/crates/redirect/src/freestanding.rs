@@ -1,5 +1,6 @@
-//! What Rust's core library and the compiler need where there is neither a standard nor a C library: memory functions, and what a panic does.
-//! The functions are hidden: the library must not offer a `memcpy` to the process that preloads it.
+//! What Rust's core library and the compiler need where there is neither a standard nor a C library: memory functions,
+//! and what a panic does. The functions are hidden: the library must not offer a `memcpy` to the process that preloads
+//! it.
 
 use core::arch::global_asm;
 use core::panic::PanicInfo;

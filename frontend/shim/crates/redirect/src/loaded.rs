@@ -1,6 +1,7 @@
 //! Objects as the loader keeps them (`struct link_map`, link.h), and Farlane's own libraries among them.
 //!
-//! Only memory that the loader has mapped and described is read. Symbols are looked up in Farlane's own libraries alone, whose tables are trusted.
+//! Only memory that the loader has mapped and described is read. Symbols are looked up in Farlane's own libraries
+//! alone, whose tables are trusted.
 
 use core::ffi::{c_char, CStr};
 

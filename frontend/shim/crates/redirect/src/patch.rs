@@ -1,8 +1,8 @@
 //! The jump at the entry of an embedded function.
 //!
-//! The long form keeps the bytes of the original at offsets 0 and 4 (`push %rbp`, and what follows `mov %rsp,%rbp`), which are the places where
-//! a debugger puts a breakpoint on a function. A breakpoint that was there before stays, and one that the debugger takes away later, which writes
-//! the original byte, does no harm:
+//! The long form keeps the bytes of the original at offsets 0 and 4 (`push %rbp`, and what follows `mov %rsp,%rbp`),
+//! which are the places where a debugger puts a breakpoint on a function. A breakpoint that was there before stays, and
+//! one that the debugger takes away later, which writes the original byte, does no harm:
 //!
 //! ```text
 //!     0: 55                  push %rbp        the original byte, or a breakpoint
@@ -14,7 +14,8 @@
 //! ```
 //!
 //! The short form is its last 14 bytes, for functions that are shorter or begin in another way. No register changes.
-//! The objects are not marked for indirect branch tracking, because the runtime in them is not; so no `endbr64` is needed.
+//! The objects are not marked for indirect branch tracking, because the runtime in them is not; so no `endbr64` is
+//! needed.
 
 pub const LONGEST: usize = 19;
 pub const SHORTEST: usize = 14;
@@ -30,8 +31,8 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// The patch of a function whose file has the bytes `original` and whose memory `present`; both at least `SHORTEST` long. `None` when the memory
-    /// is not what the file says.
+    /// The patch of a function whose file has the bytes `original` and whose memory `present`; both at least `SHORTEST`
+    /// long. `None` when the memory is not what the file says.
     pub fn new(original: &[u8], present: &[u8], target: usize) -> Option<Patch> {
         let (original, present) =
             (original.get(..original.len().min(LONGEST))?, present.get(..original.len().min(LONGEST))?);

@@ -1,8 +1,9 @@
 //! What is redirected: all public functions of an embedded runtime, or none.
 //!
-//! An embedded runtime is recognised by the names of its own functions (`libcudart_static_<hash>`). Of the functions named like the runtime's, those that
-//! Farlane's library exports are public ones of the runtime: the linker allows no second definition. What else is named so may be the program's own
-//! (`cudaCheck`): a function counts as the runtime's when the nearest functions before and behind it are, as the runtime is one piece of code.
+//! An embedded runtime is recognised by the names of its own functions (`libcudart_static_<hash>`). Of the functions
+//! named like the runtime's, those that Farlane's library exports are public ones of the runtime: the linker allows no
+//! second definition. What else is named so may be the program's own (`cudaCheck`): a function counts as the runtime's
+//! when the nearest functions before and behind it are, as the runtime is one piece of code.
 
 use crate::patch;
 use crate::symbols::{Symbol, Symbols};
@@ -231,7 +232,8 @@ impl Nearby {
         self.before.is_some_and(&is) && self.behind.is_some_and(&is)
     }
 
-    /// Bytes up to the next function: functions of the runtime begin at multiples of 16, and nothing else lies between them.
+    /// Bytes up to the next function: functions of the runtime begin at multiples of 16, and nothing else lies between
+    /// them.
     fn room(&self, of: Symbol) -> u64 {
         let aligned = if of.address.is_multiple_of(16) { of.size.max(16) } else { of.size };
         self.behind.map_or(of.size, |behind| aligned.min(behind.address - of.address))

@@ -1,5 +1,6 @@
-//! Without an auditor: the loader calls an indirect function of this library while it relocates it. At the start of a process all objects are mapped by
-//! then, and no constructor has run: the objects are redirected there. Where an auditor was there before, nothing is left to do.
+//! Without an auditor: the loader calls an indirect function of this library while it relocates it. At the start of a
+//! process all objects are mapped by then, and no constructor has run: the objects are redirected there. Where an
+//! auditor was there before, nothing is left to do.
 //!
 //! In a library that is opened later, constructors of the others have run: nothing is done then.
 

@@ -1,7 +1,7 @@
 //! Redirecting one object: reads its file, plans, writes the jumps, and tells the core about it.
 //!
-//! Nothing is written before everything is known to fit. The pages of code are writable and not executable while the jumps are written; no
-//! thread executes them, because the object's constructors have not run.
+//! Nothing is written before everything is known to fit. The pages of code are writable and not executable while the
+//! jumps are written; no thread executes them, because the object's constructors have not run.
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -1,4 +1,5 @@
-//! The symbol table of a file (`.symtab` and its strings): functions with their names. The file is untrusted: every access is bounded.
+//! The symbol table of a file (`.symtab` and its strings): functions with their names. The file is untrusted: every
+//! access is bounded.
 
 /// `Elf64_Sym`.
 const ENTRY: usize = 24;

@@ -106,7 +106,8 @@ impl Mapping {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped and readable; a file that someone shortens meanwhile ends the process, as it does for the loader.
+        // SAFETY: mapped and readable; a file that someone shortens meanwhile ends the process, as it does for the
+        // loader.
         unsafe { core::slice::from_raw_parts((self.start + self.skipped) as *const u8, self.length - self.skipped) }
     }
 

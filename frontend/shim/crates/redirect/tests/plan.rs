@@ -1,4 +1,5 @@
-//! Which functions are redirected, on symbol tables made here: whole, damaged, and of programs with functions named like the runtime's.
+//! Which functions are redirected, on symbol tables made here: whole, damaged, and of programs with functions named
+//! like the runtime's.
 
 use farlane_redirect::plan::{Library, Major, Plan, Refusal};
 use farlane_redirect::symbols::Symbols;

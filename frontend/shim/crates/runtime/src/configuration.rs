@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 
 use abi::{cudaStream_t, dim3};
-use session::own::{Slot, Use};
+use session::thread_state::{Slot, Use};
 
 /// What stands between the angle brackets.
 #[derive(Clone, Copy)]
@@ -22,7 +22,8 @@ pub struct Configuration {
 /// Deeper than any program nests; a program that pushes without end is stopped here.
 const DEEPEST: usize = 1 << 16;
 
-/// A thread's configurations. Nearly always there is one at most; the top one lies apart, a field at a time, so that it is copied once.
+/// A thread's configurations. Nearly always there is one at most; the top one lies apart, a field at a time, so that it
+/// is copied once.
 #[derive(Default)]
 pub struct Stack {
     depth: Cell<usize>,

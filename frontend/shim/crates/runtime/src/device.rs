@@ -1,4 +1,5 @@
-//! What of the device family only the runtime API has: resetting the primary context's device, its version, its view of the driver API.
+//! What of the device family only the runtime API has: resetting the primary context's device, its version, its view of
+//! the driver API.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr;

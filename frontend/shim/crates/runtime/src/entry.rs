@@ -1,4 +1,5 @@
-//! What every function of the runtime API passes through: result codes, the last error of each thread, the primary context.
+//! What every function of the runtime API passes through: result codes, the last error of each thread, the primary
+//! context.
 //!
 //! The generated exports call [`enter`] for functions that return a `cudaError_t` and [`enter_value`] for the few that
 //! return something else. What both APIs do is `operations::entry`'s. Source: CUDA runtime API, "Error Handling".

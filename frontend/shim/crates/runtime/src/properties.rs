@@ -8,7 +8,7 @@ use abi::*;
 use session::call::{give, Error, Outcome};
 use session::process::{device_of, Device};
 
-use operations::device::{attribute, choose, Wish};
+use operations::device::{attribute, choose, DeviceOptions};
 
 /// The fields that both versions have, from attributes.
 macro_rules! common_fields {
@@ -208,23 +208,23 @@ pub unsafe fn cudaGetDeviceProperties_v13(prop: *mut cudaDeviceProp_v13, device:
 pub unsafe fn cudaChooseDevice_v12(device: *mut c_int, prop: *const cudaDeviceProp_v12) -> Outcome {
     // SAFETY: the program says that it is such a structure.
     let prop = unsafe { prop.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-    let wish = Wish {
+    let options = DeviceOptions {
         compute: (prop.major, prop.minor),
         memory: prop.totalGlobalMem,
         multiprocessors: prop.multiProcessorCount,
     };
     // SAFETY: the caller's place for the number.
-    unsafe { give(device, choose(&wish)?) }
+    unsafe { give(device, choose(&options)?) }
 }
 
 pub unsafe fn cudaChooseDevice_v13(device: *mut c_int, prop: *const cudaDeviceProp_v13) -> Outcome {
     // SAFETY: the program says that it is such a structure.
     let prop = unsafe { prop.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-    let wish = Wish {
+    let options = DeviceOptions {
         compute: (prop.major, prop.minor),
         memory: prop.totalGlobalMem,
         multiprocessors: prop.multiProcessorCount,
     };
     // SAFETY: the caller's place for the number.
-    unsafe { give(device, choose(&wish)?) }
+    unsafe { give(device, choose(&options)?) }
 }

@@ -1,4 +1,5 @@
-//! What the session has to ask of the layer above it: the images to name when it opens, and what holds while the process forks.
+//! What the session has to ask of the layer above it: the images to name when it opens, and what holds while the
+//! process forks.
 //!
 //! That layer installs itself with the first call of the program, before anything here can need it.
 
@@ -14,7 +15,8 @@ pub trait Above: Sync {
     /// The host holds these images.
     fn host_holds(&self, digests: &[Vec<u8>]);
 
-    /// The calling thread is about to fork: what another thread may have locked is to be held until `after_fork`, on both sides.
+    /// The calling thread is about to fork: what another thread may have locked is to be held until `after_fork`, on
+    /// both sides.
     fn before_fork(&self);
 
     /// The fork is over, in the parent or in the child.

@@ -1,10 +1,18 @@
-//! What an operation returns, and how a failure of the session becomes an error of the call.
+//! A call of the program: what its operation returns, and how a failure of the session becomes an error of the call.
+//!
+//! Rooms: `function` (its row in the API tables), `frame` (its place in the program), `callers` (the library it comes
+//! from).
+
+pub mod callers;
+pub mod frame;
+pub mod function;
 
 use client::Failure;
 
 use crate::lifecycle;
 
-/// Why an operation failed: a code of the tape's (protos/tape.md), never success. Each face gives it the code of its API.
+/// Why an operation failed: a code of the tape's (protos/tape.md), never success. Each face gives it the code of its
+/// API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Error(pub i32);
 

@@ -1,11 +1,12 @@
-//! The contexts of the process as the tape names them: which one the calling thread works for, and since when each holds what it holds.
+//! The contexts of the process as the tape names them: which one the calling thread works for, and since when each
+//! holds what it holds.
 //!
-//! The primary context is number 0, and the only one until the driver API creates another (`begin`); until then nothing here costs more than a look.
-//! Which context is current to a thread is the driver API's; a call that is about a stream, an event or memory of another context works for
-//! that one meanwhile (`act_for`).
+//! The primary context is number 0, and the only one until the driver API creates another (`begin`); until then nothing
+//! here costs more than a look. Which context is current to a thread is the driver API's; a call that is about a
+//! stream, an event or memory of another context works for that one meanwhile (`act_for`).
 //!
-//! A context's *epoch* is a number that no other context has, and that changes when all that the context holds ends: handles minted in one epoch are
-//! unknown in every other.
+//! A context's *epoch* is a number that no other context has, and that changes when all that the context holds ends:
+//! handles minted in one epoch are unknown in every other.
 //!
 //! Locking: one read-write lock around the epochs of created contexts, a leaf.
 
@@ -34,7 +35,8 @@ thread_local! {
     static ACTING: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// A context beside the primary one is about to be there; `current` says from now on which one is current to the calling thread.
+/// A context beside the primary one is about to be there; `current` says from now on which one is current to the
+/// calling thread.
 pub fn begin(current: fn() -> u32) -> Outcome {
     if CURRENT.set(current).is_ok() {
         process::session()?.begin_contexts(acting);

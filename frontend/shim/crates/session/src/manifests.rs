@@ -1,15 +1,18 @@
 //! Which manifests are in use, and the sites that they describe.
 //!
-//! Owns where manifests come from (a note in the object, the folder `FARLANE_MANIFESTS`, the host's welcome), what is said about those that
-//! cannot be used, and the table from return addresses to sites. Owns neither what a site permits (`permission`) nor the format (crate
-//! `manifest`). Only in mode `loops`; in the others nothing is looked for.
+//! Owns where manifests come from (a note in the object, the folder `FARLANE_MANIFESTS`, the host's welcome), what is
+//! said about those that cannot be used, and the table from return addresses to sites. Owns neither what a site permits
+//! (`permission`) nor the format (crate `manifest`). Only in mode `loops`; in the others nothing is looked for.
 //!
-//! Everything here is kept for ever: a site is found by address without a lock in most cases (`permission` keeps each thread's recent ones), and
-//! its object is pinned. Objects loaded after the handshake are looked at when the first call comes from them.
+//! Everything here is kept for ever: a site is found by address without a lock in most cases (`permission` keeps each
+//! thread's recent ones), and its object is pinned. Objects loaded after the handshake are looked at when the first
+//! call comes from them.
 //!
 //! Locking: one read-write lock around the table; the list of objects (`objects`) is locked under none.
 //!
 //! Source: protos/manifest.md, "Identity", "Where it is found".
+
+pub mod objects;
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -23,8 +26,8 @@ use client::{Mode, Session};
 use manifest::code::Expression;
 use manifest::{Manifest, CONDITIONAL, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC, MAX_BYTES};
 
+use self::objects::Object;
 use crate::log;
-use crate::objects::{self, Object};
 
 /// A manifest in use.
 #[derive(Debug)]
@@ -40,10 +43,11 @@ pub struct Loop {
     pub parent: Option<u32>,
     /// Position of the last site of the body that runs in every iteration.
     pub last_position: Option<u16>,
-    /// The launches by position, where an iteration may be foreseen: each runs in every iteration, the first one first, and nothing else makes records.
+    /// The launches by position, where an iteration may be predicted: each runs in every iteration, the first one
+    /// first, and nothing else makes records.
     pub launches: Vec<manifest::Site>,
     /// That was not tried yet.
-    pub foreseeable: AtomicBool,
+    pub predictable: AtomicBool,
     /// Dense over all manifests.
     pub number: u32,
 }
@@ -83,8 +87,8 @@ impl Site {
     }
 }
 
-/// Launches of an iteration that is foreseen.
-const MOST_FORESEEN: usize = 16;
+/// Launches of an iteration that is predicted.
+const MOST_PREDICTED: usize = 16;
 
 #[derive(Default)]
 struct Table {
@@ -268,32 +272,32 @@ fn loops_of(manifest: &Manifest) -> Vec<Loop> {
         parent: each.parent,
         last_position: None,
         launches: Vec::new(),
-        foreseeable: AtomicBool::new(each.flags & DESCRIBED != 0),
+        predictable: AtomicBool::new(each.flags & DESCRIBED != 0),
         number: number(),
     };
     let mut loops: Vec<Loop> = manifest.loops().map(new).collect();
     for outer in manifest.loops().filter_map(|each| each.parent) {
         let Some(outer) = loops.get_mut(outer as usize) else { continue };
-        *outer.foreseeable.get_mut() = false;
+        *outer.predictable.get_mut() = false;
     }
     for site in manifest.sites() {
         let Some(each) = loops.get_mut(site.in_loop as usize) else { continue };
         if site.flags & CONDITIONAL == 0 {
             each.last_position = each.last_position.max(Some(site.position));
         }
-        let foreseeable = each.foreseeable.get_mut();
-        *foreseeable &= each.launches.len() < MOST_FORESEEN;
+        let predictable = each.predictable.get_mut();
+        *predictable &= each.launches.len() < MOST_PREDICTED;
         if site.flags & (CONDITIONAL | LAUNCH) == LAUNCH {
             each.launches.push(site);
         } else {
-            *foreseeable &= site.flags & CONDITIONAL == 0 && makes_no_record(manifest, &site);
+            *predictable &= site.flags & CONDITIONAL == 0 && makes_no_record(manifest, &site);
         }
     }
     for each in &mut loops {
         each.launches.sort_unstable_by_key(|site| site.position);
         let rising = each.launches.windows(2).all(|pair| pair[0].position < pair[1].position);
-        if !rising || each.launches.first().is_none_or(|first| first.position > 0) || !*each.foreseeable.get_mut() {
-            *each.foreseeable.get_mut() = false;
+        if !rising || each.launches.first().is_none_or(|first| first.position > 0) || !*each.predictable.get_mut() {
+            *each.predictable.get_mut() = false;
             each.launches = Vec::new();
         }
     }

@@ -1,40 +1,42 @@
 //! Manifests in use: what a call's site permits, what is owed for it, and the ends of loops.
 //!
-//! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to the host later
-//! (DEFER_READ, SETTLE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived, synchronizations that did not happen.
-//! Copies are settled by the next answer of the host to this thread, whatever it was asked; where the contract demands it and no answer is due,
-//! by a fence: before a call from outside the loop, before a deferred copy's memory is read by the shim, when a call fails, when the thread
-//! ends. A query or a clock read (`clock`) first makes a synchronization happen that it would belie.
+//! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to
+//! the host later (DEFER_READ, COMPLETE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived,
+//! synchronizations that did not happen. The next answer of the host to this thread completes its copies, whatever it
+//! was asked; where the contract demands it and no answer is due, by a fence: before a call from outside the loop,
+//! before a deferred copy's memory is read by the shim, when a call fails, when the thread ends. A query or a clock
+//! read (`clock`) first makes a synchronization happen that it would belie.
 //!
 //! What a site predicts is `prediction`'s.
 //!
 //! After the first CUDA call that has failed no permission holds any more.
 //!
-//! Order within a call: [`arrive`] (site, expressions, settling before), the function itself, [`leave`] (settling after, sending).
+//! Order within a call: [`arrive`] (site, expressions, copies completed before), the function itself, [`leave`] (copies
+//! completed after, sending).
 //! Locking: the ranges of outstanding copies have one mutex, a leaf. Everything else is the thread's own.
 //!
 //! Source: protos/manifest.md, "Permissions".
 
-use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, PoisonError};
 
 use client::Section;
-use manifest::{DEFER_READ, LOCAL_SYNC, SETTLE_AT_CALL};
+use manifest::LOCAL_SYNC;
 
 use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Part};
 use crate::function::Operation;
-use crate::manifests::{self, Site};
-use crate::{guards, output, process, work};
+use crate::manifests;
+use crate::{lazy_readback, output, process, work};
 
-pub mod foresight;
+pub mod loop_prediction;
 mod prediction;
 mod ranges;
+mod thread;
 
-use foresight::Iteration;
-use prediction::Predictions;
+use loop_prediction::Iteration;
 use ranges::Ranges;
+use thread::{Thread, THREAD};
 
 /// A call has failed.
 static FAILED: AtomicBool = AtomicBool::new(false);
@@ -46,69 +48,18 @@ static RANGES: Mutex<Ranges> = Mutex::new(Ranges::new());
 
 static LOCAL_SYNCS: AtomicU64 = AtomicU64::new(0);
 static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
-static SETTLED: AtomicU64 = AtomicU64::new(0);
+static COMPLETED: AtomicU64 = AtomicU64::new(0);
 
-/// Recently used sites of a thread.
-const CACHE: usize = 64;
-
-struct Thread {
-    cache: RefCell<[(usize, Option<&'static Site>); CACHE]>,
-    /// Of the call under way.
-    site: Cell<Option<&'static Site>>,
-    /// Address of the push that `site` and `predictions` are of.
-    pushed: Cell<usize>,
-    /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
-    hint: Cell<u32>,
-    /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by the program.
-    inside: Cell<u32>,
-    /// Copies whose data has not arrived, and the site in whose loop they were made.
-    reads: Cell<u64>,
-    reads_of: Cell<Option<&'static Site>>,
-    /// The call under way is from outside that loop, and probably asks the host anyway.
-    settle_after: Cell<bool>,
-    /// A synchronization was answered locally, and has not happened.
-    unsynchronized: Cell<bool>,
-    predictions: Predictions,
-    /// The call under way is the first one of this.
-    foreseen: Cell<Option<Box<Iteration>>>,
-}
-
-thread_local! {
-    static THREAD: Thread = const {
-        Thread {
-            cache: RefCell::new([(0, None); CACHE]),
-            site: Cell::new(None),
-            pushed: Cell::new(0),
-            hint: Cell::new(0),
-            inside: Cell::new(0),
-            reads: Cell::new(0),
-            reads_of: Cell::new(None),
-            settle_after: Cell::new(false),
-            unsynchronized: Cell::new(false),
-            predictions: Predictions::new(),
-            foreseen: Cell::new(None),
-        }
-    };
-}
-
-impl Drop for Thread {
-    /// The thread ends, and with it the storage that its copies may go to.
-    fn drop(&mut self) {
-        self.inside.set(1);
-        self.settle();
-    }
-}
-
-/// Whether calls are looked at: guards owe synchronizations, too.
+/// Whether calls are looked at: lazy readbacks owe synchronizations, too.
 #[inline]
-fn watching() -> bool {
-    manifests::active() || guards::active()
+fn active() -> bool {
+    manifests::active() || lazy_readback::active()
 }
 
 /// A call of the program begins; `frame::begin` was called.
 #[inline]
 pub fn arrive(operation: Operation) {
-    if watching() {
+    if active() {
         let _ = THREAD.try_with(|thread| thread.arrive(operation));
     }
 }
@@ -116,7 +67,7 @@ pub fn arrive(operation: Operation) {
 /// The call is done.
 #[inline]
 pub fn leave(operation: Operation) {
-    if watching() {
+    if active() {
         let _ = THREAD.try_with(|thread| {
             thread.leave(Part::of(operation));
             // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
@@ -129,7 +80,7 @@ pub fn leave(operation: Operation) {
 #[cold]
 pub fn failed() {
     // The copies of all threads are before the fence.
-    if watching() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
+    if active() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
         work::fence();
     }
 }
@@ -150,7 +101,8 @@ pub fn local_sync() -> bool {
     permitted
 }
 
-/// Whether later work sees what earlier calls have issued, in whatever streams. A GPU's streams overlap, unless all are default streams.
+/// Whether later work sees what earlier calls have issued, in whatever streams. A GPU's streams overlap, unless all are
+/// default streams.
 fn runs_in_order() -> bool {
     process::device().is_ok_and(|device| device.description.backend != "cupy")
         || work::tracking().is_ok_and(|tracking| tracking.order.count() == 0)
@@ -204,21 +156,22 @@ fn hint() -> u32 {
     THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
 }
 
-/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest foresees all of it.
+/// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest
+/// predicts all of it.
 #[inline]
-pub fn take_foreseen() -> Option<Box<Iteration>> {
-    if foresight::waits() {
-        foreseen()
+pub fn take_predicted() -> Option<Box<Iteration>> {
+    if loop_prediction::waits() {
+        predicted()
     } else {
         None
     }
 }
 
 #[cold]
-fn foreseen() -> Option<Box<Iteration>> {
-    foresight::taken();
+fn predicted() -> Option<Box<Iteration>> {
+    loop_prediction::taken();
     let (_, site) = frame::thread_and_site();
-    let iteration = THREAD.try_with(|thread| thread.foreseen.take()).ok().flatten()?;
+    let iteration = THREAD.try_with(|thread| thread.predicted.take()).ok().flatten()?;
     // Another call may have come in between.
     (iteration.launches.first()?.site == site).then_some(iteration)
 }
@@ -293,7 +246,7 @@ pub fn synchronization_owed() -> bool {
 #[cfg(not(test))]
 pub fn before_clock() {
     let _ = THREAD.try_with(|thread| {
-        if watching() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
+        if active() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
             UNSYNCHRONIZED.store(false, Relaxed); // everybody's work is waited for
             thread.inside.set(1);
             work::finish_work();
@@ -315,141 +268,9 @@ pub fn section() -> Option<Section> {
         ("sites", sites),
         ("local_syncs", LOCAL_SYNCS.load(Relaxed)),
         ("deferred_reads", DEFERRED_READS.load(Relaxed)),
-        ("settled", SETTLED.load(Relaxed)),
+        ("completed", COMPLETED.load(Relaxed)),
         ("predicted", predicted),
         ("mispredicted", mispredicted),
     ];
     Some(Section { name: "manifest", counts })
-}
-
-/// How settling is ordered against the call that makes it necessary.
-fn may_settle_after(operation: Operation) -> bool {
-    // These wait for the host in most cases, and neither call the program nor tell it anything before.
-    matches!(
-        operation,
-        Operation::DeviceSynchronize
-            | Operation::StreamSynchronize
-            | Operation::EventSynchronize
-            | Operation::Memcpy
-            | Operation::Memcpy2D
-            | Operation::Memcpy3D
-            | Operation::MemcpyFromSymbol
-            | Operation::MemcpyAsync
-            | Operation::MemcpyFromSymbolAsync
-    )
-}
-
-/// Its answer tells whether work is done.
-fn asks_for_completion(operation: Operation) -> bool {
-    matches!(operation, Operation::StreamQuery | Operation::EventQuery | Operation::EventElapsedTime)
-}
-
-impl Thread {
-    fn arrive(&self, operation: Operation) {
-        self.inside.set(self.inside.get() + 1);
-        let part = Part::of(operation);
-        if matches!(part, Part::Stub | Part::Registration) {
-            return;
-        }
-        if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
-            self.unsynchronized.set(false);
-            work::finish_work();
-        }
-        let address = frame::site();
-        let site = self.find(address);
-        if part == Part::Launch && address != 0 && self.pushed.get() == address {
-            // What it is was settled at the push, unless another call came in between.
-            if !same(self.site.replace(site), site) {
-                self.predictions.forget_count();
-            }
-            return;
-        }
-        self.site.set(site);
-        self.pushed.set(if part == Part::Push { address } else { 0 });
-        self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
-        self.predictions.forget();
-        self.settle_after.set(false);
-        if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
-            if !site.is_some_and(|site| site.is_within_loop_of(of)) {
-                if may_settle_after(operation) {
-                    self.settle_after.set(true);
-                } else {
-                    self.settle();
-                }
-            }
-        }
-        if let Some(site) = site {
-            self.predictions.evaluate(site);
-            if site.begins_iteration() && site.in_loop().foreseeable.load(Relaxed) {
-                self.foreseen.set(foresight::at(site, self.predictions.remaining()));
-            }
-        }
-    }
-
-    fn leave(&self, part: Part) {
-        if matches!(part, Part::Stub | Part::Registration | Part::Push) {
-            return;
-        }
-        if self.settle_after.replace(false) {
-            self.settle();
-        }
-        if self.predictions.is_last_of_all(self.site.get()) {
-            work::ship();
-        }
-    }
-
-    /// The site at an address, from the thread's recent ones if it is among them.
-    fn find(&self, address: usize) -> Option<&'static Site> {
-        if !manifests::active() {
-            return None;
-        }
-        let mut cache = self.cache.borrow_mut();
-        // Calls are at least 5 bytes long.
-        let entry = &mut cache[(address >> 2) % CACHE];
-        if entry.0 != address {
-            *entry = (address, manifests::find(address));
-        }
-        entry.1
-    }
-
-    fn has(&self, permission: u8) -> bool {
-        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0) && !FAILED.load(Acquire)
-    }
-
-    fn copy_to_host(&self) -> Copy {
-        let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
-        if site.entry.permissions & SETTLE_AT_CALL == 0 && !self.predictions.reached_again() {
-            return Copy::Now;
-        }
-        if self.settle_after.replace(false) {
-            self.settle(); // those of another loop
-        }
-        Copy::Later
-    }
-
-    /// What the thread's copies were recorded for is there.
-    fn arrived(&self) {
-        if self.reads.replace(0) > 0 {
-            SETTLED.fetch_add(1, Relaxed);
-            self.reads_of.set(None);
-            if OWING.fetch_sub(1, Release) == 1 {
-                RANGES.lock().unwrap_or_else(PoisonError::into_inner).clear_unless(|| OWING.load(Acquire) > 0);
-            }
-        }
-    }
-
-    fn settle(&self) {
-        if self.reads.get() > 0 {
-            work::fence();
-            self.arrived(); // also when the session is over: nothing comes any more
-        }
-    }
-}
-
-fn same(left: Option<&'static Site>, right: Option<&'static Site>) -> bool {
-    match (left, right) {
-        (Some(left), Some(right)) => std::ptr::eq(left, right),
-        (None, None) => true,
-        _ => false,
-    }
 }

@@ -7,6 +7,14 @@
 //! Opening happens once, by whichever thread comes first; others wait for it. A session that cannot be opened stays so:
 //! the reason is on stderr once, every call that needs a device returns the same error. Ordering: the digests of
 //! everything registered so far travel in Hello, so that the first kernel of a known image costs no further round trip.
+//!
+//! Rooms: `lifecycle` (fork, exit), `threads` (of this library), `mappings` (the process's memory), `real` (functions
+//! of other libraries that this one defines as well).
+
+pub mod lifecycle;
+pub mod mappings;
+pub mod real;
+pub mod threads;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -16,10 +24,10 @@ use std::sync::OnceLock;
 
 use crate::above::above;
 use crate::call::{Error, Outcome};
-use crate::{guards, lifecycle, log, manifests, output};
+use crate::{lazy_readback, log, manifests, output};
 use client::{Config, DeviceDescription, HelloInfo, Session};
 
-/// What the handshake told about one device.
+/// What the handshake reported about one device.
 #[derive(Debug)]
 pub struct Device {
     pub description: DeviceDescription,
@@ -172,7 +180,7 @@ fn open() -> Result<Opened, Error> {
         Error::NO_DEVICE
     })?;
     clock_setting()?;
-    guards::configure(config.mode)?;
+    lazy_readback::configure(config.mode)?;
     let hello = || HelloInfo {
         program: program_name(),
         pid: std::process::id(),
@@ -208,7 +216,7 @@ fn open() -> Result<Opened, Error> {
     Ok(Opened { session, devices })
 }
 
-/// A wrong setting is told before anything runs.
+/// A wrong setting is reported before anything runs.
 fn clock_setting() -> Outcome {
     match std::env::var("FARLANE_TIMING").as_deref() {
         Ok("" | "faithful" | "throughput") | Err(_) => Ok(()),

@@ -1,4 +1,10 @@
-//! What was counted so far, for the report at the session's end, and the functions that were called and are not supported.
+//! What was counted so far, for the report at the session's end, and the functions that were called and are not
+//! supported.
+//!
+//! Rooms: `trace` (a line for each call), `output` (what kernels print).
+
+pub mod output;
+pub mod trace;
 
 use std::ffi::CStr;
 use std::sync::Mutex;
@@ -7,12 +13,12 @@ use client::CallSummary;
 
 use crate::above::above;
 use crate::function::Class;
-use crate::{guards, log, permission, tally, trace};
+use crate::{counters, lazy_readback, log, permission};
 
 static UNSUPPORTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// A function that no row of the API tables supports was called: named once, in the log and the report. A twin for the per-thread default
-/// stream goes by its documented name.
+/// A function that no row of the API tables supports was called: named once, in the log and the report. A twin for the
+/// per-thread default stream goes by its documented name.
 pub fn unsupported(symbol: &'static CStr) {
     let symbol = symbol.to_str().unwrap_or("an unknown function");
     let name = symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds")).unwrap_or(symbol);
@@ -30,9 +36,9 @@ pub fn unsupported(symbol: &'static CStr) {
 /// What was counted so far.
 pub fn summary() -> CallSummary {
     CallSummary {
-        local: tally::counted(Class::Local),
-        deferred: tally::counted(Class::Deferred),
-        sync: tally::counted(Class::Sync),
+        local: counters::counted(Class::Local),
+        deferred: counters::counted(Class::Deferred),
+        sync: counters::counted(Class::Sync),
         unsupported: match UNSUPPORTED.lock() {
             Ok(names) => names.iter().map(|name| (*name).to_owned()).collect(),
             Err(_) => Vec::new(),
@@ -41,7 +47,7 @@ pub fn summary() -> CallSummary {
             .map_or_else(Vec::new, |above| above.sections())
             .into_iter()
             .chain(permission::section())
-            .chain(guards::section())
+            .chain(lazy_readback::section())
             .collect(),
     }
 }

@@ -1,14 +1,16 @@
 //! The only way in which the shim puts work on the tape, and what it knows about that work.
 //!
-//! Owns the bookkeeping beside the session: which streams have work pending (`order`), and which copies to
-//! the program's memory have not arrived (`reads`). Owns neither the session (`process`) nor groups and transport (crate `client`).
+//! Owns the bookkeeping beside the session: which streams have work pending (`order`), and which copies to the
+//! program's memory have not arrived (`reads`). Owns neither the session (`process`) nor groups and transport (crate
+//! `client`).
 //!
-//! A deferred call is `defer` (work of a stream) or `append` (work of no stream: allocation, handles, modules). A call that
-//! needs an answer is `request`, `read` or one of the `synchronize_*` functions; these know when nothing is pending and
-//! then answer without a round trip, telling the first deferred error that nobody has been told yet, if there is one.
+//! A deferred call is `defer` (work of a stream) or `append` (work of no stream: allocation, handles, modules). A call
+//! that needs an answer is `request`, `read` or one of the `synchronize_*` functions; these know when nothing is
+//! pending and then answer without a round trip, reporting the first deferred error that no call has reported yet, if
+//! there is one.
 //!
-//! Locking: see `order`; nothing here holds a lock while it waits for the host, except in mode `none`, where a caller of
-//! `append` may hold the allocator's.
+//! Locking: see `order`; nothing here holds a lock while it waits for the host, except in mode `none`, where a caller
+//! of `append` may hold the allocator's.
 //!
 //! Source: architecture, "What makes deferral invisible"; protos/tape.md, "Errors".
 
@@ -17,7 +19,7 @@ pub mod order;
 mod reads;
 
 use crate::call::{check, error_of, Error, Outcome};
-use crate::{contexts, frame, guards, output, permission, process};
+use crate::{contexts, frame, lazy_readback, output, permission, process};
 use client::{Answer, Append, Destination, Failure, Mode, Origin, Session};
 use order::{Mark, Order, Point, Stream};
 use reads::Reads;
@@ -49,7 +51,7 @@ fn begin_tracking() -> Tracking {
     Tracking { order: Order::default(), reads: Reads::default() }
 }
 
-/// Where in the program the call under way comes from: the folding of loops tells call sites and threads apart by it.
+/// Where in the program the call under way comes from: the loop recorder tells call sites and threads apart by it.
 pub fn origin() -> Origin {
     let (thread, site) = frame::thread_and_site();
     Origin { thread: thread as u64, site: site as u64, hint: permission::take_hint() }
@@ -61,7 +63,7 @@ pub fn tracking() -> Outcome<&'static Tracking> {
     Ok(session_and_tracking()?.1)
 }
 
-/// The value of an answer that arrived. An error of an earlier deferred call, told by nobody yet, comes first.
+/// The value of an answer that arrived. An error of an earlier deferred call, not reported yet, comes first.
 fn value_of(session: &Session, answer: Answer) -> Outcome<u64> {
     permission::answered();
     untold(session)?;
@@ -75,10 +77,10 @@ fn ask(session: &Session, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer
 
 /// A question to the host, which has done everything before it when its answer comes.
 fn answered<T>(question: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    let (launches, guarded) = (output::asked(), guards::recorded());
+    let (launches, lazily) = (output::asked(), lazy_readback::recorded());
     let answer = question()?;
     output::answered(launches);
-    guards::arrived(guarded);
+    lazy_readback::arrived(lazily);
     Ok(answer)
 }
 
@@ -93,7 +95,8 @@ pub fn defer(stream: &Stream, write: impl FnOnce(&mut Writer)) -> Outcome {
     defer_piece(stream, true, write)
 }
 
-/// Begins what `defer` does as a whole, where the session defers (`Session::defers`): launches are many. It is finished by `Append::finish`.
+/// Begins what `defer` does as a whole, where the session defers (`Session::defers`): launches are many. It is finished
+/// by `Append::finish`.
 #[inline(always)]
 pub fn begin(stream: &Stream) -> Outcome<Append<'static>> {
     let _acting = stream.act();
@@ -134,7 +137,8 @@ pub fn defer_point(stream: &Arc<Stream>, write: impl FnOnce(&mut Writer)) -> Out
     mark.map(|mark| Point::new(stream, mark)).ok_or(Error::UNKNOWN)
 }
 
-/// Work of the stream was not recorded, or (mode none) has failed. A session that is over gives it no mark: who waits for it is to hear that.
+/// Work of the stream was not recorded, or (mode none) has failed. A session that is over gives it no mark: who waits
+/// for it is to hear that.
 #[cold]
 fn failed(order: &Order, stream: &Stream, mark: Option<Mark>, failure: Failure) -> Error {
     if mark.is_none() && failure == Failure::Dead {
@@ -149,8 +153,8 @@ pub fn request(write: impl FnOnce(&mut Writer, u32)) -> Outcome<u64> {
     value_of(session, ask(session, write).map_err(error_of)?)
 }
 
-/// As `request`, with so many questions at once (`Session::request_all`): one round trip. An error of the first is the result, one of another is
-/// its own answer.
+/// As `request`, with so many questions at once (`Session::request_all`): one round trip. An error of the first is the
+/// result, one of another is its own answer.
 pub fn request_all(questions: usize, write: impl FnOnce(&mut Writer, u32)) -> Outcome<Vec<Outcome<u64>>> {
     let session = process::session()?;
     let answers = answered(|| session.request_all(questions, write)).map_err(error_of)?;
@@ -173,7 +177,8 @@ pub unsafe fn read(stream: &Stream, destination: Destination, write: impl FnOnce
     untold(session)
 }
 
-/// Appends a record that answers with `answer.len()` bytes of data and is no work of a stream, and waits for them: one round trip.
+/// Appends a record that answers with `answer.len()` bytes of data and is no work of a stream, and waits for them: one
+/// round trip.
 pub fn fetch(answer: &mut [u8], write: impl FnOnce(&mut Writer, u32)) -> Outcome {
     let session = process::session()?;
     let destination = Destination { ptr: answer.as_mut_ptr(), pitch: answer.len(), width: answer.len(), height: 1 };
@@ -186,7 +191,7 @@ pub fn fetch(answer: &mut [u8], write: impl FnOnce(&mut Writer, u32)) -> Outcome
 /// As `read`, but does not wait: the data is there when the stream, or what follows it, is synchronized.
 ///
 /// # Safety
-/// Every row of the destination is writable until then; `settle_memory` tells when.
+/// Every row of the destination is writable until then; `complete_copies` tells when.
 pub unsafe fn read_deferred(
     stream: &Arc<Stream>,
     destination: Destination,
@@ -213,10 +218,11 @@ pub unsafe fn read_deferred(
     sent.map_err(|failure| failed(order, stream, mark, failure))
 }
 
-/// As `read_deferred`, for a copy that a manifest lets wait (`permission`): it is recorded like any deferred work, and arrives with others.
+/// As `read_deferred`, for a copy that a manifest lets wait (`permission`): it is recorded like any deferred work, and
+/// arrives with others.
 ///
 /// # Safety
-/// Every row of the destination, `length` bytes in all, is writable until the copy is settled.
+/// Every row of the destination, `length` bytes in all, is writable until the copy is complete.
 pub unsafe fn record_read(
     stream: &Stream,
     destination: Destination,
@@ -230,17 +236,17 @@ pub unsafe fn record_read(
     Ok(())
 }
 
-/// As `record_read`, into the store of a guard.
+/// As `record_read`, into the store of a lazy readback.
 ///
 /// # Safety
 /// The destination lies in that store.
-pub unsafe fn record_guarded(
+pub unsafe fn record_lazily(
     stream: &Stream,
     destination: Destination,
-    held: &guards::Held,
+    held: &lazy_readback::Held,
     write: impl FnOnce(&mut Writer, u32),
 ) -> Outcome {
-    // SAFETY: the store is writable until the guard ends, which waits for `held` and then for the host's answer.
+    // SAFETY: the store is writable until the readback ends, which waits for `held` and then for the host's answer.
     unsafe { record(stream, destination, write) }?;
     held.recorded();
     Ok(())
@@ -269,12 +275,13 @@ pub fn reads_pending() -> bool {
 /// Waits until the host has replayed what was recorded; errors are kept for the next call that tells them.
 pub fn fence() {
     if let Some(session) = process::opened_session() {
-        // A session that is over is told by the calls that need it.
+        // The calls that need a session report that it is over.
         let _ = ask(session, operation::fence);
     }
 }
 
-/// `fence` for the management library (crate `nvml`), which asks the host on a connection of its own: it finds this function in the core by name.
+/// `fence` for the management library (crate `nvml`), which asks the host on a connection of its own: it finds this
+/// function in the core by name.
 #[no_mangle]
 pub extern "C" fn farlane_fence() {
     fence();
@@ -299,8 +306,8 @@ pub fn ship() {
 }
 
 /// Waits until nothing that was recorded will write to `[start, start + length)` of the guest's memory.
-pub fn settle_memory(start: usize, length: usize) -> Outcome {
-    guards::clear(start, length);
+pub fn complete_copies(start: usize, length: usize) -> Outcome {
+    lazy_readback::clear(start, length);
     let Some(Tracking { order, reads, .. }) = TRACKING.get() else {
         return Ok(());
     };
@@ -314,7 +321,7 @@ pub fn settle_memory(start: usize, length: usize) -> Outcome {
     }
 }
 
-/// The first error of a deferred call that nobody has been told yet.
+/// The first error of a deferred call that no call has reported yet.
 fn untold(session: &Session) -> Outcome {
     session.take_deferred_error().map_or(Ok(()), |code| Err(Error(code)))
 }
@@ -340,15 +347,15 @@ pub fn synchronize_device() -> Outcome {
 
 /// Waits for the work of a stream.
 pub fn synchronize_stream(stream: &Stream) -> Outcome {
-    settle_stream(stream, operation::stream_synchronize)
+    complete_stream(stream, operation::stream_synchronize)
 }
 
 /// Success when the stream has no work pending, else `NOT_READY`.
 pub fn query_stream(stream: &Stream) -> Outcome {
-    settle_stream(stream, operation::stream_query)
+    complete_stream(stream, operation::stream_query)
 }
 
-fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outcome {
+fn complete_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outcome {
     let _acting = stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     if !order.pending(stream) {
@@ -359,14 +366,14 @@ fn settle_stream(stream: &Stream, operation: fn(&mut Writer, u32, u32)) -> Outco
 }
 
 /// Waits for a point that is pending, or asks about it; `operation` takes the event's number.
-pub fn settle_point(event: u32, point: &Point, operation: fn(&mut Writer, u32, u32)) -> Outcome {
+pub fn complete_point(event: u32, point: &Point, operation: fn(&mut Writer, u32, u32)) -> Outcome {
     let _acting = point.stream.act();
     let (session, Tracking { order, .. }) = session_and_tracking()?;
     wait(session, |w, slot| operation(w, event, slot), || order.point_done(point))
 }
 
 /// A synchronization that has nothing to wait for.
-pub fn settled() -> Outcome {
+pub fn completed() -> Outcome {
     untold(process::session()?)
 }
 

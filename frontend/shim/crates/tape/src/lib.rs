@@ -1,7 +1,7 @@
 //! The tape's record framing: how operations are written and how results are read.
 //!
-//! Owns: the bytes of one record (header, fields, tail, padding) and the limits on them. Owns neither groups and messages
-//! (crate `client`) nor what an operation means (`tape.toml`, from which `generated_operations` comes).
+//! Owns: the bytes of one record (header, fields, tail, padding) and the limits on them. Owns neither groups and
+//! messages (crate `client`) nor what an operation means (`tape.toml`, from which `generated_operations` comes).
 //! Depends on nothing, so that either side of the wire can use it. Source: `protos/tape.md`, version 1.
 
 #[rustfmt::skip]

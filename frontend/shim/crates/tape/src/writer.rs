@@ -1,9 +1,9 @@
 //! Appends records to a reusable buffer.
 //!
-//! A record is written by `record`, whose tail the caller fills, or it is `begin`, its fields in the table's order, at most one tail
-//! (in one or more pieces), `end`. Generated encoders call these; hand-written code uses the latter where a tail is gathered from
-//! several places. A record that turns out too long is not there afterwards, and remembered until `take_oversized`, so that
-//! encoders need no error path and nothing that a host would refuse is ever sent.
+//! A record is written by `record`, whose tail the caller fills, or it is `begin`, its fields in the table's order, at
+//! most one tail (in one or more pieces), `end`. Generated encoders call these; hand-written code uses the latter where
+//! a tail is gathered from several places. A record that turns out too long is not there afterwards, and remembered
+//! until `take_oversized`, so that encoders need no error path and nothing that a host would refuse is ever sent.
 
 use crate::{ALIGNMENT, HEADER_BYTES, MAX_RECORD_BYTES};
 use std::fmt;
@@ -97,7 +97,8 @@ impl Writer {
         self.oversized.take()
     }
 
-    /// Writes a record whole but for its tail: `tail` bytes, zero until the caller fills them. `None`: it would be too long.
+    /// Writes a record whole but for its tail: `tail` bytes, zero until the caller fills them. `None`: it would be too
+    /// long.
     #[inline]
     pub fn record<const N: usize>(
         &mut self,
@@ -115,7 +116,8 @@ impl Writer {
         let start = self.buffer.len();
         let behind = length - HEADER_BYTES - N;
         self.buffer.reserve(length + SHORT);
-        // SAFETY: there is room for `length` bytes and `SHORT` more behind what is there; the `length` bytes are written before they count.
+        // SAFETY: there is room for `length` bytes and `SHORT` more behind what is there; the `length` bytes are
+        // written before they count.
         unsafe {
             let at = self.buffer.as_mut_ptr().add(start);
             at.cast::<[u8; HEADER_BYTES]>().write(header.to_le_bytes());

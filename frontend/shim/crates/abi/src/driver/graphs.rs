@@ -102,7 +102,8 @@ c_struct! {
     }
 }
 
-/// A union of structures that all begin with the operation; a wait or a write goes on with an address, a value and flags.
+/// A union of structures that all begin with the operation; a wait or a write goes on with an address, a value and
+/// flags.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CUstreamBatchMemOpParams {

@@ -1,4 +1,5 @@
-//! Tensor maps: 128 opaque bytes. CUDA leaves open what is in them; here it is what `backend/jit/lowering/families/tensors/tensor_maps.py` reads.
+//! Tensor maps: 128 opaque bytes. CUDA leaves open what is in them; here it is what
+//! `backend/jit/lowering/families/tensors/tensor_maps.py` reads.
 
 use std::ffi::c_int;
 

@@ -1,7 +1,7 @@
 //! A host that keeps every record it gets and makes up the answers.
 //!
-//! It runs on a thread of its own and serves one or more sessions; what it does is set by `Behaviour`, what it saw is in
-//! `Seen`. It answers like a good host unless told otherwise: bytes of a READ are `pattern` of their offset.
+//! It runs on a thread of its own and serves one or more sessions; what it does is set by `Behaviour`, what it saw is
+//! in `Seen`. It answers like a good host unless told otherwise: bytes of a READ are `pattern` of their offset.
 
 use super::expander::Expander;
 use crate::generated_farlane_v1::session_service_server::{SessionService, SessionServiceServer};

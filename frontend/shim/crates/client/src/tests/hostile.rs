@@ -1,9 +1,10 @@
-//! Random results against the ledger: whatever a host sends, nothing is written but the rows that were asked for, and every
-//! waiting thread is released.
+//! Random results against the ledger: whatever a host sends, nothing is written but the rows that were asked for, and
+//! every waiting thread is released.
 
 use super::fake_host::{data, status, value};
-use crate::ledger::{Awaited, Entry, Ledger, Patience};
-use crate::waiter::{Destination, Waiter};
+use crate::incoming::awaited::Awaited;
+use crate::incoming::ledger::{Entry, Ledger, Patience};
+use crate::incoming::waiter::{Destination, Waiter};
 use std::sync::Arc;
 
 /// xorshift64*: the same in every run.
@@ -56,11 +57,11 @@ fn random_results_touch_only_the_rows() {
                 let at = random.below(results.len() as u64) as usize;
                 results[at] ^= 1 << random.below(8);
             }
-            let settled = ledger.deliver(group, &results).and_then(|()| match random.below(3) {
+            let outcome = ledger.deliver(group, &results).and_then(|()| match random.below(3) {
                 0 => ledger.acknowledge(group).map(|()| group += 1),
                 _ => Ok(()),
             });
-            if settled.is_err() {
+            if outcome.is_err() {
                 ended = true;
                 break;
             }

@@ -1,4 +1,5 @@
-//! Mode loops against the fake host, which expands what it gets: the same records, in few bytes, and never held back for good.
+//! Mode loops against the fake host, which expands what it gets: the same records, in few bytes, and never held back
+//! for good.
 
 use super::fake_host::{Behaviour, FakeHost};
 use super::{eventually, hello, open, quiet};

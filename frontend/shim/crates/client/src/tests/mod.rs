@@ -2,7 +2,7 @@
 
 mod bench;
 mod deferred_reads;
-#[path = "../../../fold/tests/support/expander.rs"]
+#[path = "../../../recorder/tests/support/expander.rs"]
 mod expander;
 mod failures;
 mod fake_host;

@@ -72,7 +72,7 @@ fn mode_none_returns_the_calls_own_error() {
     let session = open(&host, Mode::None);
     let failed = session.defer(|w| operations::free(w, 1));
     assert_eq!(failed, Err(Failure::Cuda { code: 17, sticky: false }));
-    assert_eq!(session.take_deferred_error(), None, "told once");
+    assert_eq!(session.take_deferred_error(), None, "reported once");
 }
 
 #[test]
@@ -162,12 +162,12 @@ fn the_first_deferred_error_is_told_once() {
     session.defer(|w| operations::free(w, 1)).expect("deferred");
     assert_eq!(session.take_deferred_error(), None, "not sent yet");
     session.flush();
-    let told = std::cell::Cell::new(None);
+    let reported = std::cell::Cell::new(None);
     eventually("the error arrives", || {
-        told.set(session.take_deferred_error());
-        told.get().is_some()
+        reported.set(session.take_deferred_error());
+        reported.get().is_some()
     });
-    assert_eq!(told.get(), Some(17));
+    assert_eq!(reported.get(), Some(17));
     assert_eq!(session.sticky(), None);
     assert_eq!(session.take_deferred_error(), None);
 }

@@ -1,8 +1,9 @@
 //! The codes of launches as an embedded runtime expects them.
 //!
-//! A runtime hands a launch's code to the program as it is, and asks nothing further: of the driver it expects its own codes, 9 for a shape that no
-//! launch can have and 98 for a function that is none, where a program of the driver API reads 1 and 400. An object of which code has fetched an export
-//! table has a runtime in it. A program that has one, and calls the driver API itself, reads the runtime's codes for its own launches, too.
+//! A runtime hands a launch's code to the program as it is, and asks nothing further: of the driver it expects its own
+//! codes, 9 for a shape that no launch can have and 98 for a function that is none, where a program of the driver API
+//! reads 1 and 400. An object of which code has fetched an export table has a runtime in it. A program that has one,
+//! and calls the driver API itself, reads the runtime's codes for its own launches, too.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,8 +1,10 @@
-//! The interoperability handshake: NVIDIA's runtime asks the driver to sign what both know, and goes on when the answer is the one it expects.
+//! The interoperability handshake: NVIDIA's runtime asks the driver to sign what both know, and goes on when the answer
+//! is the one it expects.
 //!
-//! Off until the user says otherwise (FARLANE_INTEROP=1, which `farlane setup --interop` makes permanent): whether the user's licence with
-//! NVIDIA allows it is the user's to decide. While it is off the question is refused, and one line says what asked and where to read on.
-//! The answer is HMAC (RFC 2104) with MD2 (RFC 1319) over the process, the tables and the devices; two kinds of version have a fixed one.
+//! Off until the user says otherwise (FARLANE_INTEROP=1, which `farlane setup --interop` makes permanent): whether the
+//! user's licence with NVIDIA allows it is the user's to decide. While it is off the question is refused, and one line
+//! says what asked and where to read on. The answer is HMAC (RFC 2104) with MD2 (RFC 1319) over the process, the tables
+//! and the devices; two kinds of version have a fixed one.
 
 use std::env;
 use std::sync::OnceLock;

@@ -1,6 +1,7 @@
 //! The functions in the slots of the tables, and what fills the slots that are never called.
 //!
-//! A slot has no name, so that no row of the API table describes it: nothing is counted, and nothing waits. The functions return `CUresult`s.
+//! A slot has no name, so that no row of the API table describes it: nothing is counted, and nothing waits. The
+//! functions return `CUresult`s.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
@@ -32,11 +33,11 @@ fn answer(body: impl FnOnce() -> Outcome) -> CUresult {
 
 /// Slots that are never called, as far as is known. One that is called says so once.
 pub unsafe extern "C" fn refuse<const TABLE: usize, const SLOT: usize>() -> CUresult {
-    static TOLD: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+    static REPORTED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
     answer(|| {
-        if let Ok(mut told) = TOLD.lock() {
-            if !told.contains(&(TABLE, SLOT)) {
-                told.push((TABLE, SLOT));
+        if let Ok(mut reported) = REPORTED.lock() {
+            if !reported.contains(&(TABLE, SLOT)) {
+                reported.push((TABLE, SLOT));
                 let name = super::tables::NAMES[TABLE];
                 log::error(format_args!(
                     "slot {SLOT} of the export table {name} is not supported: it returns CUDA_ERROR_NOT_SUPPORTED"
@@ -177,7 +178,7 @@ pub unsafe extern "C" fn each_function(
     tell: Option<ForFunction>,
     opaque: *mut c_void,
 ) -> c_int {
-    let mut told = 0;
+    let mut count = 0;
     answer(|| {
         let tell = tell.ok_or(Error::INVALID_VALUE)?;
         let loaded = loading::find(module as usize)?;
@@ -186,8 +187,8 @@ pub unsafe extern "C" fn each_function(
             // SAFETY: the library's function, with what it gave for it.
             unsafe { tell(opaque, function as CUfunction, module) };
         }
-        told = 1;
+        count = 1;
         Ok(())
     });
-    told
+    count
 }

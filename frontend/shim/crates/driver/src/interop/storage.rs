@@ -1,7 +1,8 @@
 //! Context-local storage: what an embedded runtime keeps in a context, under keys of its own.
 //!
-//! A runtime reads its value at nearly every call, so that a read takes no lock: each context has a list of places, one for each key, that only ever
-//! grows; a value that is deleted leaves its place, which the key's next value takes. Runtimes have one key each, so lists are short.
+//! A runtime reads its value at nearly every call, so that a read takes no lock: each context has a list of places, one
+//! for each key, that only ever grows; a value that is deleted leaves its place, which the key's next value takes.
+//! Runtimes have one key each, so lists are short.
 //! Locking: writers hold one mutex, which nothing else is taken under; destructors run without it.
 
 use std::ffi::c_void;
@@ -30,7 +31,8 @@ pub struct Storage {
     first: AtomicPtr<Place>,
 }
 
-// SAFETY: places are never freed, their pointers are written before the list shows them, and the rest is atomic or locked.
+// SAFETY: places are never freed, their pointers are written before the list shows them, and the rest is atomic or
+// locked.
 unsafe impl Send for Storage {}
 // SAFETY: as above.
 unsafe impl Sync for Storage {}

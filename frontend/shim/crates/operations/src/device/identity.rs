@@ -78,21 +78,21 @@ pub unsafe fn get_by_pci_bus_id(device: *mut c_int, pciBusId: *const c_char) -> 
 }
 
 /// The properties that a choice compares; 0 means that the program does not care.
-pub struct Wish {
+pub struct DeviceOptions {
     pub compute: (c_int, c_int),
     pub memory: usize,
     pub multiprocessors: c_int,
 }
 
-/// The device that meets most of the wish; the first one of several.
-pub fn choose(wish: &Wish) -> Outcome<c_int> {
+/// The device that meets most of the options; the first one of several.
+pub fn choose(options: &DeviceOptions) -> Outcome<c_int> {
     let score = |device: &Device| {
         let compute = (device.compute.0.cast_signed(), device.compute.1.cast_signed());
         let processors = attribute(device, DEV_ATTR_MULTI_PROCESSOR_COUNT).unwrap_or(0);
         let memory = usize::try_from(device.description.total_memory).unwrap_or(usize::MAX);
-        u32::from(compute >= wish.compute)
-            + u32::from(memory >= wish.memory)
-            + u32::from(processors >= wish.multiprocessors)
+        u32::from(compute >= options.compute)
+            + u32::from(memory >= options.memory)
+            + u32::from(processors >= options.multiprocessors)
     };
     let devices = process::devices()?;
     // `min_by_key` gives the first of equals, `max_by_key` would give the last.

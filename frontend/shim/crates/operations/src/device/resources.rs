@@ -10,7 +10,8 @@ use std::ffi::{c_int, c_uint};
 
 use super::attribute;
 
-/// How many multiprocessors a part has at least, and a multiple of which number: NVIDIA's guideline for each architecture.
+/// How many multiprocessors a part has at least, and a multiple of which number: NVIDIA's guideline for each
+/// architecture.
 fn granularity(device: &Device) -> (c_uint, c_uint) {
     match device.compute.0 {
         ..=6 => (1, 1),

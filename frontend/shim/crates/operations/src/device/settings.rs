@@ -1,7 +1,8 @@
 //! Settings of a device: flags, limits, cache and bank preferences.
 //!
-//! Owns their values, which are each context's own; limits are also sent to the host, which has one value for the session (the last one) and may
-//! hold less than the real device does. Preferences have no effect on results and stay here.
+//! Owns their values, which are each context's own; limits are also sent to the host, which has one value for the
+//! session (the last one) and may hold less than the real device does. Preferences have no effect on results and stay
+//! here.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
 //! Allocation nodes: the memory that a new one is given, and what a launch does to memory.
 //!
-//! A node behind the frees of all the nodes that have some memory may have that memory, as in CUDA, which gives it the same address.
+//! A node behind the frees of all the nodes that have some memory may have that memory, as in CUDA, which gives it the
+//! same address.
 //!
 //! Source: CUDA programming guide, "Graph Memory Nodes", "Address Reuse within a Graph".
 

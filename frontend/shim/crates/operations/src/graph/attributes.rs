@@ -1,6 +1,7 @@
 //! Attributes of kernel nodes: what cudaLaunchKernelExC takes with a launch.
 //!
-//! A node keeps what it was given. What changes a launch's meaning counts as there, and what is not supported there is refused here.
+//! A node keeps what it was given. What changes a launch's meaning counts as there, and what is not supported there is
+//! refused here.
 #![allow(non_snake_case)] // C's names
 
 use super::node::Work;

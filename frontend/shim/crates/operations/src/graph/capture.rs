@@ -1,11 +1,13 @@
 //! Stream capture: calls that become nodes instead of work.
 //!
-//! Owns which streams are being captured into which graph, and what the next node of each waits for. Every call that gives work to a
-//! stream looks at `Stream::capture` (one load) and comes here when it is not 0. Streams join a capture by waiting for an event that was
-//! recorded in it. What CUDA forbids meanwhile is refused as CUDA does, and ends the capture's usefulness: it is *invalidated*.
+//! Owns which streams are being captured into which graph, and what the next node of each waits for. Every call that
+//! gives work to a stream looks at `Stream::capture` (one load) and comes here when it is not 0. Streams join a capture
+//! by waiting for an event that was recorded in it. What CUDA forbids meanwhile is refused as CUDA does, and ends the
+//! capture's usefulness: it is *invalidated*.
 //!
 //! Locking: one mutex; `state`'s is taken while it is held.
-//! Source: CUDA programming guide, "Creating a Graph Using Stream Capture"; CUDA runtime API, cudaThreadExchangeStreamCaptureMode.
+//! Source: CUDA programming guide, "Creating a Graph Using Stream Capture"; CUDA runtime API,
+//! cudaThreadExchangeStreamCaptureMode.
 
 use super::allocations::memory_for;
 use super::node::Work;
@@ -46,8 +48,8 @@ struct Capture {
     origin: u32,
     invalid: bool,
     members: BTreeMap<u32, Member>,
-    /// What the program was told of dependencies: pointers into these were given to it.
-    told: Vec<GraphNodeHandle>,
+    /// The dependencies that were reported to the program: pointers into these were given to it.
+    reported: Vec<GraphNodeHandle>,
     edges: Vec<GraphEdgeData>,
 }
 
@@ -121,15 +123,16 @@ pub fn begin(stream: &Arc<Stream>, mode: StreamCaptureMode, into: Option<(Id, Ve
     let id = NEXT.fetch_add(1, Relaxed);
     let members = BTreeMap::from([(stream.number, Member { stream: stream.clone(), tips })]);
     let (origin, thread) = (stream.number, thread());
-    let (invalid, told, edges) = Default::default();
-    captures.insert(id, Capture { graph, given, mode, thread, origin, invalid, members, told, edges });
+    let (invalid, reported, edges) = Default::default();
+    captures.insert(id, Capture { graph, given, mode, thread, origin, invalid, members, reported, edges });
     stream.capture.store(id, Relaxed);
     ACTIVE.fetch_add(1, Relaxed);
     Ok(())
 }
 
-/// Ends the capture that began in the stream: its graph. `told`: the program is told which; of a graph that it has given itself it need not be.
-pub fn end(stream: &Stream, told: bool) -> Outcome<GraphHandle> {
+/// Ends the capture that began in the stream: its graph. `reported`: the program learns which; of a graph that it has
+/// given itself it need not be.
+pub fn end(stream: &Stream, reported: bool) -> Outcome<GraphHandle> {
     let mut captures = captures();
     let id = stream.capture.load(Relaxed);
     let capture = captures.get(&id).ok_or(Error::ILLEGAL_STATE)?;
@@ -139,7 +142,7 @@ pub fn end(stream: &Stream, told: bool) -> Outcome<GraphHandle> {
     if capture.mode != STREAM_CAPTURE_MODE_RELAXED && capture.thread != thread() {
         return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
     }
-    if !told && !capture.given {
+    if !reported && !capture.given {
         return Err(Error::INVALID_VALUE);
     }
     let Some(capture) = captures.remove(&id) else { return Err(Error::ILLEGAL_STATE) };
@@ -256,15 +259,15 @@ pub fn info(stream: &Stream) -> Option<Info> {
     let mut captures = captures();
     let capture = captures.get_mut(&id)?;
     let tips = &capture.members.get(&stream.number)?.tips;
-    capture.told = tips.iter().map(|tip| node_handle(*tip)).collect();
-    capture.edges = vec![GraphEdgeData::default(); capture.told.len()];
+    capture.reported = tips.iter().map(|tip| node_handle(*tip)).collect();
+    capture.edges = vec![GraphEdgeData::default(); capture.reported.len()];
     Some(Info {
         id,
         invalid: capture.invalid,
         graph: graph_handle(capture.graph),
-        dependencies: capture.told.as_ptr(),
+        dependencies: capture.reported.as_ptr(),
         edges: capture.edges.as_ptr(),
-        count: capture.told.len(),
+        count: capture.reported.len(),
     })
 }
 
@@ -331,7 +334,8 @@ pub fn admit(operation: Operation) -> Outcome {
     Ok(())
 }
 
-/// The device was reset, or a stream is destroyed: captures that began in it end. One that only joined stays a member: it must be joined at the end.
+/// The device was reset, or a stream is destroyed: captures that began in it end. One that only joined stays a member:
+/// it must be joined at the end.
 pub fn abandon(stream: Option<u32>) {
     let mut captures = captures();
     let gone: Vec<u32> = captures

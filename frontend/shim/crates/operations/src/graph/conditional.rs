@@ -1,9 +1,10 @@
 //! Conditional nodes: graphs inside that run once, again and again, or not at all, as a word says that kernels set.
 //!
-//! Owns conditions and what a launch puts on the tape for such a node: the bodies, each a template, and a CONDITIONAL, so that the host decides
-//! and no iteration is a round trip. A condition is a word of device memory and its handle the word's address; it belongs to the graph that
-//! it was made for and to the copies of that. What must be done by the guest has no place in a body: host functions, events, memory of
-//! graphs (as with CUDA), and copies from and to memory of the program that kernels do not reach.
+//! Owns conditions and what a launch puts on the tape for such a node: the bodies, each a template, and a CONDITIONAL,
+//! so that the host decides and no iteration is a round trip. A condition is a word of device memory and its handle the
+//! word's address; it belongs to the graph that it was made for and to the copies of that. What must be done by the
+//! guest has no place in a body: host functions, events, memory of graphs (as with CUDA), and copies from and to memory
+//! of the program that kernels do not reach.
 //!
 //! Source: CUDA programming guide, "Conditional Graph Nodes"; protos/tape.md, "Conditions".
 #![allow(non_snake_case)] // C's names
@@ -155,7 +156,8 @@ pub fn conditions(state: &State, graph: Id, found: &mut Vec<Arc<Condition>>) -> 
     Ok(())
 }
 
-/// Whether a conditional node's bodies can be put on the tape, and makes the program's pinned memory in them the device's, too.
+/// Whether a conditional node's bodies can be put on the tape, and makes the program's pinned memory in them the
+/// device's, too.
 pub fn check(bodies: &[Vec<Item>], depth: usize) -> Outcome {
     if depth == MAX_DEPTH {
         log::error(format_args!("conditional nodes are nested more than {MAX_DEPTH} deep"));
@@ -226,7 +228,8 @@ fn write(
     Ok(())
 }
 
-/// One template of all of a body's records; of a long body it repeats templates of its parts. `None`: there is nothing to do.
+/// One template of all of a body's records; of a long body it repeats templates of its parts. `None`: there is nothing
+/// to do.
 fn body(items: &[Item], stream: u32, templates: &mut Vec<Body>) -> Outcome<Option<Body>> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for item in items.iter().filter(|item| item.enabled) {

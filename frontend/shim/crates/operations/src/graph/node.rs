@@ -272,8 +272,8 @@ impl Work {
     }
 }
 
-/// Where the parameters lie in a buffer that the program has packed as the kernel takes them. `extra` lists keys and values: 1 is followed by the
-/// buffer, 2 by the place of its size, 0 is the end.
+/// Where the parameters lie in a buffer that the program has packed as the kernel takes them. `extra` lists keys and
+/// values: 1 is followed by the buffer, 2 by the place of its size, 0 is the end.
 ///
 /// # Safety
 /// `extra` is such a list, and the buffer has as many bytes as it says.

@@ -1,8 +1,11 @@
-//! The API's functions that make nodes, and read and change what nodes do.
+//! The API's functions that make nodes, and read and change what nodes do; `general` has those for nodes of any kind.
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
+mod general;
+
+pub use general::*;
+
 use super::allocations::memory_for;
-use super::conditional::ConditionalWork;
 use super::exec;
 use super::give;
 use super::node::Work;
@@ -10,8 +13,8 @@ use super::objects;
 use super::parameters::{allocation, kind_of};
 use super::state::{graph_handle, graph_id, node_handle, node_id, state, Id};
 use crate::types::{
-    Copy3D, CopyKind, EventHandle, GraphEdgeData, GraphExecHandle, GraphHandle, GraphNodeHandle, GraphNodeParams,
-    GraphNodeType, HostNodeParams, KernelNodeParams, MemAllocNodeParams, MemsetParams,
+    Copy3D, CopyKind, EventHandle, GraphExecHandle, GraphHandle, GraphNodeHandle, GraphNodeType, HostNodeParams,
+    KernelNodeParams, MemAllocNodeParams, MemsetParams,
 };
 use crate::{event, memory};
 use session::call::{Error, Outcome};
@@ -338,83 +341,6 @@ pub unsafe fn mem_free_node_get_params(node: GraphNodeHandle, dptr_out: *mut c_v
     let address = read(node, |work| if let Work::Free(address) = work { Some(*address) } else { None })?;
     // SAFETY: the program says that it is a pointer's place.
     unsafe { give(dptr_out.cast::<*mut c_void>(), address as *mut c_void) }
-}
-
-/// What a node of the kind in `nodeParams` does. The parts of the later structures that the shim knows begin as the earlier ones do.
-unsafe fn general(nodeParams: *mut GraphNodeParams) -> Outcome<Work> {
-    // SAFETY: the program says that it is such a struct, or null.
-    let params = unsafe { nodeParams.as_mut() }.ok_or(Error::INVALID_VALUE)?;
-    let start: *mut c_void = (&raw mut params.reserved1).cast();
-    let handle = params.reserved1[0] as usize;
-    // SAFETY: the union has room for each of these, and the program has filled in the one of the kind.
-    unsafe {
-        match params.type_ {
-            crate::types::GRAPH_NODE_TYPE_KERNEL => Work::kernel(start.cast_const().cast()),
-            // Two integers and a context stand before the parameters.
-            crate::types::GRAPH_NODE_TYPE_MEMCPY => Work::copy(start.add(16).cast_const().cast()),
-            crate::types::GRAPH_NODE_TYPE_MEMSET => Work::memset(start.cast_const().cast()),
-            crate::types::GRAPH_NODE_TYPE_HOST => Work::host(start.cast_const().cast()),
-            crate::types::GRAPH_NODE_TYPE_GRAPH => child(handle as GraphHandle),
-            crate::types::GRAPH_NODE_TYPE_EMPTY => Ok(Work::Empty),
-            crate::types::GRAPH_NODE_TYPE_WAIT_EVENT => event::resolve(handle as EventHandle).map(Work::EventWait),
-            crate::types::GRAPH_NODE_TYPE_EVENT_RECORD => event::resolve(handle as EventHandle).map(Work::EventRecord),
-            crate::types::GRAPH_NODE_TYPE_MEM_FREE => memory::free_of_graph(handle as *mut c_void).map(Work::Free),
-            // Allocations among them: what a node has allocated cannot be changed.
-            _ => Err(Error::NOT_SUPPORTED),
-        }
-    }
-}
-
-pub unsafe fn add_node_before_13(
-    pGraphNode: *mut GraphNodeHandle,
-    graph: GraphHandle,
-    pDependencies: *const GraphNodeHandle,
-    numDependencies: usize,
-    nodeParams: *mut GraphNodeParams,
-) -> Outcome {
-    // SAFETY: the program says that it is such a struct, or null.
-    let work = match unsafe { nodeParams.as_mut() } {
-        Some(params) if params.type_ == crate::types::GRAPH_NODE_TYPE_MEM_ALLOC => {
-            let start: *mut MemAllocNodeParams = (&raw mut params.reserved1).cast();
-            // SAFETY: the union has room for it, and the program has filled it in.
-            return unsafe { add_mem_alloc_node(pGraphNode, graph, pDependencies, numDependencies, start) };
-        }
-        // SAFETY: as its kind says.
-        Some(params) if params.type_ == crate::types::GRAPH_NODE_TYPE_CONDITIONAL => unsafe {
-            ConditionalWork::create(params)
-        },
-        // SAFETY: the program's promise.
-        _ => unsafe { general(nodeParams) },
-    };
-    // SAFETY: the program's promise.
-    unsafe { add(pGraphNode, graph, pDependencies, numDependencies, work) }
-}
-
-pub unsafe fn add_node(
-    pGraphNode: *mut GraphNodeHandle,
-    graph: GraphHandle,
-    pDependencies: *const GraphNodeHandle,
-    _dependencyData: *const GraphEdgeData,
-    numDependencies: usize,
-    nodeParams: *mut GraphNodeParams,
-) -> Outcome {
-    // SAFETY: the program's promise. An edge is full completion here, whatever its data: stricter than asked for.
-    unsafe { add_node_before_13(pGraphNode, graph, pDependencies, numDependencies, nodeParams) }
-}
-
-pub unsafe fn node_set_params(node: GraphNodeHandle, nodeParams: *mut GraphNodeParams) -> Outcome {
-    // SAFETY: the program's promise.
-    replace(node, unsafe { general(nodeParams) }?)
-}
-
-pub unsafe fn exec_node_set_params(
-    graphExec: GraphExecHandle,
-    node: GraphNodeHandle,
-    nodeParams: *mut GraphNodeParams,
-) -> Outcome {
-    // SAFETY: the program's promise.
-    let work = unsafe { general(nodeParams) }?;
-    exec::with(graphExec, |exec| exec.replace(node, work))
 }
 
 pub unsafe fn node_get_type(node: GraphNodeHandle, pType: *mut GraphNodeType) -> Outcome {

@@ -1,6 +1,7 @@
 //! What a node of any kind does, in the structure that makes such nodes.
 //!
-//! What it points to (a kernel's parameters, the bodies of a condition) is the node's, and lives as long as what the node does.
+//! What it points to (a kernel's parameters, the bodies of a condition) is the node's, and lives as long as what the
+//! node does.
 //! Source: CUDA runtime API, cudaGraphNodeGetParams.
 #![allow(non_snake_case)] // C's names
 

@@ -1,11 +1,11 @@
 //! The graphs of the process: nodes, edges, handles.
 //!
-//! Owns what a `cudaGraph_t` and a `cudaGraphNode_t` mean. A graph is a list of nodes in the order in which they were made; a node knows
-//! what it depends on. Numbers are never minted twice, so a destroyed handle stays invalid. Executable graphs (`exec`) hold
-//! copies and do not follow later changes, as in CUDA.
+//! Owns what a `cudaGraph_t` and a `cudaGraphNode_t` mean. A graph is a list of nodes in the order in which they were
+//! made; a node knows what it depends on. Numbers are never minted twice, so a destroyed handle stays invalid.
+//! Executable graphs (`exec`) hold copies and do not follow later changes, as in CUDA.
 //!
-//! Locking: one mutex; `capture` takes it while holding its own, never the reverse. Dropping a node may append to the tape (memory of
-//! allocation nodes), nothing else here does.
+//! Locking: one mutex; `capture` takes it while holding its own, never the reverse. Dropping a node may append to the
+//! tape (memory of allocation nodes), nothing else here does.
 
 use super::conditional::Condition;
 use super::node::Work;

@@ -1,8 +1,10 @@
-//! Stretches of a graph's records, which are sent once as a template and repeated by its number (`protos/tape.md`, "Loops").
+//! Segments of a graph's records, which are sent once as a template and repeated by its number (`protos/tape.md`,
+//! "Loops").
 //!
-//! Owns the template numbers of graphs: 3072 to 4095; the recorder of loops has those below (`fold::templates`). The first launch
-//! sends plain records: a graph that is changed before every launch costs no templates, and in mode `loops` the recorder finds what
-//! changes. From the second launch of the same records on, a launch is one REPEAT of 24 bytes.
+//! Owns the template numbers of graphs: 3072 to 4095; the recorder of loops has those below (`recorder::templates`).
+//! The first launch sends plain records: a graph that is changed before every launch costs no templates, and in mode
+//! `loops` the recorder finds what changes. From the second launch of the same records on, a launch is one REPEAT of 24
+//! bytes.
 
 use crate::managed;
 use session::call::{Error, Outcome};
@@ -119,7 +121,8 @@ pub struct Body {
 
 impl Body {
     /// # Errors
-    /// cudaErrorMemoryAllocation when all numbers, or what the host keeps of templates, are taken; cudaErrorNotSupported when there are none.
+    /// cudaErrorMemoryAllocation when all numbers, or what the host keeps of templates, are taken;
+    /// cudaErrorNotSupported when there are none.
     pub fn new(bytes: Vec<u8>) -> Outcome<Self> {
         if bytes.len() > MAX_BODY || process::session()?.welcome().tape_version < SINCE {
             return Err(Error::NOT_SUPPORTED);

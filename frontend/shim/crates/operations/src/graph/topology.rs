@@ -7,8 +7,8 @@ use super::state::{graph_id, node_handle, node_id, state, Id};
 use crate::types::{GraphEdgeData, GraphHandle, GraphNodeHandle};
 use session::call::{Error, Outcome};
 
-/// Fills arrays of the program as CUDA does: without an array the number is told; with one of more places than needed the rest is
-/// null and the number is lowered.
+/// Fills arrays of the program as CUDA does: without an array the number is reported; with one of more places than
+/// needed the rest is null and the number is lowered.
 unsafe fn tell(found: &[Id], nodes: *mut GraphNodeHandle, count: *mut usize) -> Outcome {
     // SAFETY: the program says that it is such a place, or null.
     let count = unsafe { count.as_mut() }.ok_or(Error::INVALID_VALUE)?;
@@ -26,7 +26,7 @@ unsafe fn tell(found: &[Id], nodes: *mut GraphNodeHandle, count: *mut usize) -> 
 /// Edges have no data of their own here.
 unsafe fn tell_data(edges: *mut GraphEdgeData, count: *const usize) {
     if !edges.is_null() {
-        // SAFETY: as many places as nodes that were told; the count was checked.
+        // SAFETY: as many places as nodes that were reported; the count was checked.
         for at in 0..unsafe { count.read() } {
             // SAFETY: as above.
             unsafe { edges.add(at).write(GraphEdgeData::default()) };

@@ -1,14 +1,17 @@
-//! Addresses of pinned memory among bytes that kernels will see: what is copied to the device, and pinned memory that became the device's.
+//! Addresses of pinned memory among bytes that kernels will see: what is copied to the device, and pinned memory that
+//! became the device's.
 //!
-//! Owns the search. A word that looks like an address of pinned memory is taken for one: where it is none, that costs time and changes no result.
-//! Most bytes have none, so blocks are looked at as a whole first, by the upper half of each word.
+//! Owns the search. A word that looks like an address of pinned memory is taken for one: where it is none, that costs
+//! time and changes no result. Most bytes have none, so blocks are looked at as a whole first, by the upper half of
+//! each word.
 
 use super::placed;
 
 /// Words that are looked at together.
 const BLOCK: usize = 64;
 
-/// Calls with each address of pinned memory among the words of `bytes`, the first of which is at `start`: words lie at multiples of 8.
+/// Calls with each address of pinned memory among the words of `bytes`, the first of which is at `start`: words lie at
+/// multiples of 8.
 pub fn addresses(bytes: &[u8], start: u64, mut found: impl FnMut(usize)) {
     let lead = (start.wrapping_neg() & 7) as usize;
     let Some(bytes) = bytes.get(lead..) else { return };

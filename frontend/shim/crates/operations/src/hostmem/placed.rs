@@ -1,10 +1,13 @@
-//! Where pinned memory lies: at addresses of the session's window, so that a kernel can have it at the address that the program has.
+//! Where pinned memory lies: at addresses of the session's window, so that a kernel can have it at the address that the
+//! program has.
 //!
-//! Owns the mapping of such memory, and the bounds of all of it. It is the program's alone, neither device memory nor protected, until `hostmem::reach`
-//! is asked for an address in it: programs that only copy never come to that. It is shared memory because `managed` then needs a second
-//! mapping of it. Small mappings that ended are kept for the next ones of their size, so that those cost no system call and no page faults.
+//! Owns the mapping of such memory, and the bounds of all of it. It is the program's alone, neither device memory nor
+//! protected, until `hostmem::reach` is asked for an address in it: programs that only copy never come to that. It is
+//! shared memory because `managed` then needs a second mapping of it. Small mappings that ended are kept for the next
+//! ones of their size, so that those cost no system call and no page faults.
 //!
-//! Locking: a mutex around what is kept, a leaf. Who moves pinned memory's bytes keeps `keep` locked for reading meanwhile, `hostmem::reach` holds it for writing.
+//! Locking: a mutex around what is kept, a leaf. Who moves pinned memory's bytes keeps `keep` locked for reading
+//! meanwhile, `hostmem::reach` holds it for writing.
 
 use crate::memory::Addresses;
 use std::collections::BTreeMap;
@@ -17,16 +20,16 @@ pub const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
 
 /// The largest mapping that is kept, and how many bytes are at once.
-const MOST_SPARE: usize = 1 << 20;
-const MOST_SPARES: usize = 8 << 20;
+const MOST_FREE_MAPPING: usize = 1 << 20;
+const MOST_FREE: usize = 8 << 20;
 
 /// Mappings that have ended, by size, and the bytes of all.
-struct Spares {
+struct FreeMappings {
     starts: BTreeMap<usize, Vec<usize>>,
     bytes: usize,
 }
 
-impl Spares {
+impl FreeMappings {
     fn take(&mut self, bytes: usize) -> Option<usize> {
         let start = self.starts.get_mut(&bytes)?.pop()?;
         self.bytes -= bytes;
@@ -35,7 +38,7 @@ impl Spares {
 
     /// False when there is no room for it.
     fn keep(&mut self, start: usize, bytes: usize) -> bool {
-        let room = bytes <= MOST_SPARE && self.bytes + bytes <= MOST_SPARES;
+        let room = bytes <= MOST_FREE_MAPPING && self.bytes + bytes <= MOST_FREE;
         if room {
             self.starts.entry(bytes).or_default().push(start);
             self.bytes += bytes;
@@ -44,10 +47,10 @@ impl Spares {
     }
 }
 
-static SPARES: Mutex<Spares> = Mutex::new(Spares { starts: BTreeMap::new(), bytes: 0 });
+static FREE: Mutex<FreeMappings> = Mutex::new(FreeMappings { starts: BTreeMap::new(), bytes: 0 });
 
-fn spares() -> MutexGuard<'static, Spares> {
-    SPARES.lock().unwrap_or_else(PoisonError::into_inner)
+fn free_mappings() -> MutexGuard<'static, FreeMappings> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All that there ever was lies in `[LOW, HIGH)`.
@@ -74,7 +77,8 @@ pub fn bounds() -> (usize, usize) {
     (LOW.load(Acquire), HIGH.load(Acquire))
 }
 
-/// As long as the caller has this, pinned memory that kernels do not reach stays so. `None` where there is no such memory.
+/// As long as the caller has this, pinned memory that kernels do not reach stays so. `None` where there is no such
+/// memory.
 pub fn keep() -> Option<RwLockReadGuard<'static, ()>> {
     (any() || CHANGES.load(Acquire)).then(|| MOVING.read().unwrap_or_else(PoisonError::into_inner))
 }
@@ -91,7 +95,7 @@ pub fn change() -> RwLockWriteGuard<'static, ()> {
 /// Whole pages at an address of the window; `None` where there is no room, or where this process has something else.
 pub fn map(addresses: &Addresses, size: usize) -> Option<*mut u8> {
     let bytes = size.checked_next_multiple_of(PAGE)?;
-    if let Some(start) = spares().take(bytes) {
+    if let Some(start) = free_mappings().take(bytes) {
         return Some(start as *mut u8);
     }
     let start = usize::try_from(addresses.lock().pinned.allocate(bytes as u64).ok()?).ok()?;
@@ -119,7 +123,7 @@ pub fn map(addresses: &Addresses, size: usize) -> Option<*mut u8> {
 /// Ends what `map` made.
 pub fn unmap(addresses: &Addresses, start: usize, size: usize) {
     let bytes = size.next_multiple_of(PAGE);
-    if spares().keep(start, bytes) {
+    if free_mappings().keep(start, bytes) {
         return;
     }
     // SAFETY: whole pages of a mapping that nobody else has.
@@ -149,27 +153,30 @@ pub mod tests {
         let addresses =
             Addresses::new(&Welcome { window_base, window_size: 1 << 36, memory_quota, ..Welcome::default() });
         let small = map(&addresses, 5000).unwrap();
-        let large = map(&addresses, MOST_SPARE + 1).unwrap();
-        for (memory, size) in [(small, 5000), (large, MOST_SPARE + 1)] {
+        let large = map(&addresses, MOST_FREE_MAPPING + 1).unwrap();
+        for (memory, size) in [(small, 5000), (large, MOST_FREE_MAPPING + 1)] {
             assert!(near(memory as usize) && any() && keep().is_some());
             // SAFETY: it has so many bytes.
             unsafe { memory.add(size - 1).write(7) };
             unmap(&addresses, memory as usize, size);
         }
         assert_eq!(map(&addresses, 2 * PAGE), Some(small));
-        assert_eq!(map(&addresses, MOST_SPARE + 1), Some(large), "the same address, mapped anew");
+        assert_eq!(map(&addresses, MOST_FREE_MAPPING + 1), Some(large), "the same address, mapped anew");
         // SAFETY: as above; new memory is zero.
-        assert_eq!(unsafe { large.add(MOST_SPARE).read() }, 0);
-        unmap(&addresses, large as usize, MOST_SPARE + 1);
+        assert_eq!(unsafe { large.add(MOST_FREE_MAPPING).read() }, 0);
+        unmap(&addresses, large as usize, MOST_FREE_MAPPING + 1);
         unmap(&addresses, small as usize, 2 * PAGE);
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut spares = Spares { starts: BTreeMap::new(), bytes: 0 };
-        assert!(!spares.keep(1, MOST_SPARE + PAGE));
-        assert_eq!((0..20).filter(|start| spares.keep(*start, MOST_SPARE)).count(), MOST_SPARES / MOST_SPARE);
-        assert_eq!((spares.take(PAGE), spares.take(MOST_SPARE)), (None, Some(7)));
-        assert!(spares.keep(30, PAGE));
+        let mut free_mappings = FreeMappings { starts: BTreeMap::new(), bytes: 0 };
+        assert!(!free_mappings.keep(1, MOST_FREE_MAPPING + PAGE));
+        assert_eq!(
+            (0..20).filter(|start| free_mappings.keep(*start, MOST_FREE_MAPPING)).count(),
+            MOST_FREE / MOST_FREE_MAPPING
+        );
+        assert_eq!((free_mappings.take(PAGE), free_mappings.take(MOST_FREE_MAPPING)), (None, Some(7)));
+        assert!(free_mappings.keep(30, PAGE));
     }
 }

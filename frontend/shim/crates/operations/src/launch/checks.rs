@@ -51,9 +51,9 @@ impl Limits {
     }
 
     /// # Errors
-    /// cudaErrorInvalidConfiguration for what no kernel can have on this device, cudaErrorLaunchOutOfResources for
-    /// what this kernel cannot have, cudaErrorInvalidValue for too much shared memory and for more threads than the kernel was
-    /// declared for: so NVIDIA's driver answers (Numba's tests assert it).
+    /// cudaErrorInvalidConfiguration for what no kernel can have on this device, cudaErrorLaunchOutOfResources for what
+    /// this kernel cannot have, cudaErrorInvalidValue for too much shared memory and for more threads than the kernel
+    /// was declared for: so NVIDIA's driver answers (Numba's tests assert it).
     #[inline]
     pub fn check(&self, grid: [u32; 3], block: [u32; 3], shared_bytes: usize, bounds: &Bounds) -> Outcome {
         for axis in 0..3 {

@@ -1,7 +1,7 @@
 //! Clusters of a launch: which it has, whether it may, and how the tape says so.
 //!
-//! Pure, but for what the caller has found out about the device. A cluster has its shape from the launch or from the kernel, which was
-//! compiled for one (`__cluster_dims__`); from both only where they agree.
+//! Pure, but for what the caller has found out about the device. A cluster has its shape from the launch or from the
+//! kernel, which was compiled for one (`__cluster_dims__`); from both only where they agree.
 //!
 //! Source: CUDA programming guide, "Thread Block Clusters"; CUDA runtime API, cudaLaunchKernelExC; tape.md, "Clusters".
 
@@ -31,7 +31,8 @@ impl Bounds {
     /// The cluster that a launch has which asks for this one.
     ///
     /// # Errors
-    /// cudaErrorInvalidClusterSize: none, where the kernel has to have one, another than it was compiled for, or one too large.
+    /// cudaErrorInvalidClusterSize: none, where the kernel has to have one, another than it was compiled for, or one
+    /// too large.
     pub fn cluster(&self, asked: Option<[u32; 3]>) -> Outcome<Option<[u32; 3]>> {
         if self.required.is_some() && asked.is_some() && self.required != asked {
             return Err(Error::INVALID_CLUSTER_SIZE);

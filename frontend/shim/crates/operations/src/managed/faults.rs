@@ -1,8 +1,9 @@
 //! The program's faults on protected pages: the handler of SIGSEGV, and the thread that does the work.
 //!
-//! The handler does only what a signal handler may: it notes the address in a slot, wakes the thread through a pipe and waits. The thread
-//! fetches the page and answers. A fault that is not on a region goes to the handler that was there before, or to the default.
-//! The handler runs on the alternate stack where the thread has one, so that handlers of stack overflows behind it still work.
+//! The handler does only what a signal handler may: it notes the address in a slot, wakes the thread through a pipe and
+//! waits. The thread fetches the page and answers. A fault that is not on a region goes to the handler that was there
+//! before, or to the default. The handler runs on the alternate stack where the thread has one, so that handlers of
+//! stack overflows behind it still work.
 //!
 //! A program that installs a handler of its own afterwards takes ours away; it must pass on what it does not know.
 
@@ -172,7 +173,8 @@ fn ask(address: usize, write: bool) -> bool {
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(previous) = PREVIOUS.get() else { return };
     let function = previous.sa_sigaction;
-    // SAFETY: what was installed before is called as it asked to be; the default and ignoring are put back, which for a fault is its end.
+    // SAFETY: what was installed before is called as it asked to be; the default and ignoring are put back, which for a
+    // fault is its end.
     unsafe {
         if function == libc::SIG_DFL || function == libc::SIG_IGN {
             let mut default: libc::sigaction = std::mem::zeroed();

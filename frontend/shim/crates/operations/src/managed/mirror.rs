@@ -1,14 +1,17 @@
-//! Memory that the program has registered and that kernels reach: a region whose device memory lies at another address. Where a kernel is given the
-//! program's own address, the host is told that kernels find the memory there, too (an alias).
+//! Memory that the program has registered and that kernels reach: a region whose device memory lies at another address.
+//! Where a kernel is given the program's own address, the host is told that kernels find the memory there, too (a host
+//! mapping).
 //!
-//! Owns the exchange of the program's pages for shared ones that a region can map twice, and back when the memory is unregistered. Their bytes stay
-//! where they are, for the program; they are copied in both exchanges, so another thread must not write to them meanwhile.
+//! Owns the exchange of the program's pages for shared ones that a region can map twice, and back when the memory is
+//! unregistered. Their bytes stay where they are, for the program; they are copied in both exchanges, so another thread
+//! must not write to them meanwhile.
 //!
-//! Only private, writable memory is exchanged, no stack, and only whole pages that hold nothing else: what lies beside the registered bytes could be
-//! this library's own, which must not fault where the lock is held. Whole pages are those that the program has registered as such, or that the
-//! C library has mapped for one large allocation.
+//! Only private, writable memory is exchanged, no stack, and only whole pages that hold nothing else: what lies beside
+//! the registered bytes could be this library's own, which must not fault where the lock is held. Whole pages are those
+//! that the program has registered as such, or that the C library has mapped for one large allocation.
 //!
-//! Locking: as in `managed`; the caller keeps copies away (`hostmem::placed::change`). The bounds of all mirrors are read without a lock.
+//! Locking: as in `managed`; the caller keeps copies away (`hostmem::placed::change`). The bounds of all mirrors are
+//! read without a lock.
 
 use super::region::{Region, PAGE};
 use super::{faults, regions, release};
@@ -70,8 +73,8 @@ pub fn device_address(address: usize) -> Option<usize> {
 }
 
 /// Kernels find the mirrored memory that holds the address at the program's own addresses, too.
-pub fn alias(address: usize) -> Outcome {
-    regions().find(address).map_or(Ok(()), Region::alias)
+pub fn map_to_host_address(address: usize) -> Outcome {
+    regions().find(address).map_or(Ok(()), Region::map_to_host_address)
 }
 
 /// Whether the pages of `[start, start + size)` hold nothing else. `head` is the word before it, where there is one.
@@ -80,7 +83,8 @@ fn is_alone(start: usize, size: usize, head: Option<usize>) -> bool {
     if start.is_multiple_of(PAGE) && end.is_multiple_of(PAGE) {
         return true;
     }
-    // The C library's header of an allocation that is a mapping of its own: its size, up to the mapping's end, and the bit that says so.
+    // The C library's header of an allocation that is a mapping of its own: its size, up to the mapping's end, and the
+    // bit that says so.
     let Some(head) = head else { return false };
     let (chunk, length) = (start - 2 * size_of::<usize>(), head & !7);
     let first = chunk.is_multiple_of(PAGE) || start.is_multiple_of(PAGE);

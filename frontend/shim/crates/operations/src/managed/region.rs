@@ -1,10 +1,14 @@
-//! One region: its two mappings, the states of its pages, and the moves between them. Of registered memory the device's address is another.
+//! One region: its two mappings, the states of its pages, and the moves between them. Of registered memory the device's
+//! address is another.
+//!
+//! Room: `mapping` (how the two mappings come to be and go).
+
+mod mapping;
 
 use crate::memory::payloads::{self, Target};
 use client::Destination;
 use session::call::{Error, Outcome};
 use session::contexts;
-use session::log;
 use session::work::{self, tracking};
 use std::ffi::c_void;
 use tape::generated_operations as operation;
@@ -60,13 +64,13 @@ pub struct Region {
     /// Where its first byte is on the device.
     device: usize,
     /// Kernels find it at `start`, too.
-    aliased: bool,
+    host_mapped: bool,
     /// Bytes travel as those of this context.
     context: u32,
     /// The device allocation's address.
     raw: usize,
     /// The second mapping.
-    alias: usize,
+    second: usize,
     states: Vec<State>,
     /// Bytes of the device's memory that are the region's: (offset, length), rising.
     ranges: Vec<(usize, usize)>,
@@ -86,117 +90,24 @@ fn protect(start: usize, length: usize, access: i32) -> Outcome {
 }
 
 impl Region {
-    /// Maps memory at the address. Its pages are the device's.
-    pub fn map(start: usize, length: usize, kind: Kind, raw: usize) -> Outcome<Self> {
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
-        // SAFETY: it replaces no mapping.
-        let view = unsafe { libc::mmap(start as *mut c_void, length, libc::PROT_NONE, flags, -1, 0) };
-        if view as usize != start {
-            if view != libc::MAP_FAILED {
-                // SAFETY: mapped just now; an old kernel that does not know the flag took another place.
-                unsafe { libc::munmap(view, length) };
-            }
-            log::error(format_args!(
-                "managed memory cannot be mapped at {start:#x} in this process: the host's address window is not usable"
-            ));
-            return Err(Error::MEMORY_ALLOCATION);
-        }
-        // SAFETY: with an old size of 0 this makes a second mapping of the same shared memory, anywhere.
-        let alias = unsafe { libc::mremap(view, 0, length, libc::MREMAP_MAYMOVE) };
-        if alias == libc::MAP_FAILED {
-            // SAFETY: mapped above.
-            unsafe { libc::munmap(view, length) };
-            return Err(Error::MEMORY_ALLOCATION);
-        }
-        let region = Self::of(start, length, kind, raw, alias as usize, State::Device);
-        protect(region.alias, length, libc::PROT_READ | libc::PROT_WRITE)?;
-        Ok(region)
-    }
-
-    /// Takes over shared memory that is mapped there and the program's to write: all of it is new to the device.
-    pub fn adopt(start: usize, length: usize, kind: Kind, raw: usize) -> Outcome<Self> {
-        // SAFETY: with an old size of 0 this makes a second mapping of the same shared memory, anywhere.
-        let alias = unsafe { libc::mremap(start as *mut c_void, 0, length, libc::MREMAP_MAYMOVE) };
-        if alias == libc::MAP_FAILED {
-            return Err(Error::MEMORY_ALLOCATION);
-        }
-        Ok(Self::of(start, length, kind, raw, alias as usize, State::Dirty))
-    }
-
-    /// Exchanges the pages of `size` bytes of the program's for shared ones with the same bytes: all of it is new to the device.
-    pub fn take_over(address: usize, size: usize, device: usize, raw: usize) -> Outcome<Self> {
-        let start = address / PAGE * PAGE;
-        let length = (address + size).next_multiple_of(PAGE) - start;
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: new memory, anywhere.
-        let alias = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
-        if alias == libc::MAP_FAILED {
-            return Err(Error::MEMORY_ALLOCATION);
-        }
-        // SAFETY: both have so many bytes; the caller has seen that the program's are whole pages of its own.
-        let placed = unsafe {
-            std::ptr::copy_nonoverlapping(start as *const u8, alias.cast(), length);
-            libc::mremap(alias, 0, length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, start as *mut c_void)
-        };
-        if placed as usize != start {
-            // SAFETY: mapped above.
-            unsafe { libc::munmap(alias, length) };
-            return Err(Error::MEMORY_ALLOCATION);
-        }
-        let mut region = Self::of(start, length, Kind::Registered, raw, alias as usize, State::Dirty);
-        region.device = device;
-        region.ranges = vec![(address - start, size)];
-        Ok(region)
-    }
-
-    /// The opposite of `take_over`, with what the device has. The region is to be dropped.
-    pub fn give_back(&mut self) -> Outcome {
-        self.touch(self.start, self.end(), false)?;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: new memory, which takes the place of the region's mapping with the same bytes.
-        let placed = unsafe {
-            let plain = libc::mmap(std::ptr::null_mut(), self.length, access, flags, -1, 0);
-            if plain == libc::MAP_FAILED {
-                return Err(Error::MEMORY_ALLOCATION);
-            }
-            std::ptr::copy_nonoverlapping(self.alias as *const u8, plain.cast(), self.length);
-            let place = self.start as *mut c_void;
-            libc::mremap(plain, self.length, self.length, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, place)
-        };
-        if placed as usize == self.start {
-            Ok(())
-        } else {
-            Err(Error::OPERATING_SYSTEM)
-        }
-    }
-
-    /// A region that is mapped at `start` and at `alias`, all of its pages in one state.
-    fn of(start: usize, length: usize, kind: Kind, raw: usize, alias: usize, state: State) -> Self {
+    /// A region that is mapped at `start` and at `second`, all of its pages in one state.
+    fn of(start: usize, length: usize, kind: Kind, raw: usize, second: usize, state: State) -> Self {
         Self {
             start,
             length,
             size: length,
             kind,
             device: start,
-            aliased: false,
+            host_mapped: false,
             context: contexts::acting(),
             raw,
-            alias,
+            second,
             states: vec![state; length / PAGE],
             ranges: vec![(0, length)],
             here: state != State::Device,
             reads: Order::default(),
             writes: Order::default(),
         }
-    }
-
-    /// Gives back what `adopt` has taken over, as it was.
-    pub fn abandon(self) {
-        // SAFETY: the second mapping is the region's own; the first one stays, and its end is its owner's.
-        unsafe { libc::munmap(self.alias as *mut c_void, self.length) };
-        std::mem::forget(self);
     }
 
     pub fn start(&self) -> usize {
@@ -235,13 +146,13 @@ impl Region {
     }
 
     /// Makes kernels find it at the program's address, too.
-    pub fn alias(&mut self) -> Outcome {
-        if self.aliased || self.device == self.start {
+    pub fn map_to_host_address(&mut self) -> Outcome {
+        if self.host_mapped || self.device == self.start {
             return Ok(());
         }
         let (start, device, length) = (self.start as u64, self.device as u64, self.length as u64);
         work::append(|w| operation::alias(w, start, device, length))?;
-        self.aliased = true;
+        self.host_mapped = true;
         Ok(())
     }
 
@@ -283,7 +194,7 @@ impl Region {
         let legacy = tracking()?.order.legacy.clone();
         for (from, to) in self.parts(first * PAGE, (first + count) * PAGE) {
             let width = to - from;
-            let destination = Destination { ptr: (self.alias + from) as *mut u8, pitch: width, width, height: 1 };
+            let destination = Destination { ptr: (self.second + from) as *mut u8, pitch: width, width, height: 1 };
             let (address, width) = ((self.device + from) as u64, width as u64);
             // SAFETY: the second mapping is writable, and as long as the region.
             unsafe {
@@ -351,9 +262,9 @@ impl Region {
                     let length = MAX_TAIL_BYTES.min(to - piece);
                     let (address, width) = ((self.device + piece) as u64, length as u64);
                     let target = Target { address, pitch: width, width, height: 1 };
-                    let alias = self.alias + piece;
+                    let second = self.second + piece;
                     // SAFETY: the second mapping is readable, and as long as the region.
-                    let row = |_| unsafe { std::slice::from_raw_parts(alias as *const u8, length) };
+                    let row = |_| unsafe { std::slice::from_raw_parts(second as *const u8, length) };
                     payloads::write(&legacy, target, true, row)?;
                 }
             }
@@ -362,20 +273,6 @@ impl Region {
         self.states.fill(State::Device);
         self.here = false;
         Ok(())
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: both mappings are the region's own, but for registered memory, which stays the program's.
-        unsafe {
-            if self.kind == Kind::Registered {
-                libc::mprotect(self.start as *mut c_void, self.length, libc::PROT_READ | libc::PROT_WRITE);
-            } else {
-                libc::munmap(self.start as *mut c_void, self.length);
-            }
-            libc::munmap(self.alias as *mut c_void, self.length);
-        }
     }
 }
 
@@ -393,31 +290,13 @@ mod tests {
         // SAFETY: the page is writable, and so is the second mapping.
         unsafe {
             (start as *mut u8).add(PAGE + 5).write(77);
-            assert_eq!((region.alias as *const u8).add(PAGE + 5).read(), 77);
-            (region.alias as *mut u8).write(3);
+            assert_eq!((region.second as *const u8).add(PAGE + 5).read(), 77);
+            (region.second as *mut u8).write(3);
             assert_eq!((start as *const u8).read(), 3);
         }
         assert_eq!(region.states, [State::Shared, State::Dirty, State::Shared, State::Shared]);
         drop(region);
         drop(Region::map(start, PAGE, Kind::Managed, start).unwrap());
-    }
-
-    #[test]
-    fn registered_pages_are_exchanged_and_given_back_with_their_bytes() {
-        let mut memory = vec![0_u8; 5 * PAGE];
-        memory.fill(7);
-        let address = memory.as_ptr() as usize + 100;
-        let mut region = Region::take_over(address, 3 * PAGE, 0x4323_0000_0000, 0).unwrap();
-        let offset = address - region.start;
-        assert_eq!(region.ranges, [(offset, 3 * PAGE)]);
-        assert_eq!(region.mirrored(address + 5), Some(0x4323_0000_0005 + offset));
-        // SAFETY: the second mapping is writable.
-        unsafe { ((region.alias + offset) as *mut u8).write(9) };
-        assert_eq!((memory[100], memory[101], memory[99]), (9, 7, 7));
-        region.give_back().unwrap();
-        drop(region);
-        memory[100] += 1;
-        assert_eq!((memory[100], memory[101], memory[5 * PAGE - 1]), (10, 7, 7));
     }
 
     #[test]

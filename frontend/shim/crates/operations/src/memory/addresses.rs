@@ -1,7 +1,8 @@
 //! What lies at an address: device memory of this session, the program's pinned memory, or anything else.
 //!
-//! Owns the allocators (of device memory, and of addresses for pinned memory, at the window's end) and the ranges that the host told of (variables whose address the program asked for). Every device
-//! range of a call is checked here against what is live, before anything is recorded.
+//! Owns the allocators (of device memory, and of addresses for pinned memory, at the window's end) and the ranges that
+//! the host reported (variables whose address the program asked for). Every device range of a call is checked here
+//! against what is live, before anything is recorded.
 //!
 //! Locking: one mutex around both; a caller that mints or releases an address holds it until the record is appended
 //! (`allocator`), the others for one lookup.
@@ -44,7 +45,7 @@ pub struct Live {
     /// Pinned memory that kernels reach: start -> size.
     reached: BTreeMap<u64, u64>,
     /// Start -> size of variables at addresses of the host's.
-    told: BTreeMap<u64, u64>,
+    reported: BTreeMap<u64, u64>,
     /// Start -> context of the allocations that are not the primary one's; `NONE` for those that are the device's.
     owners: BTreeMap<u64, u32>,
     pub pools: Pools,
@@ -55,7 +56,8 @@ pub struct Live {
 /// What allocations and pinned memory share of a window; the rest of a larger one is for reservations.
 const SHARED: u64 = 1 << 36;
 
-/// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that device memory does not miss them.
+/// Bytes at the window's end for pinned memory: half of what the quota leaves of it, where it is large enough that
+/// device memory does not miss them.
 fn pinned_bytes(welcome: &Welcome) -> u64 {
     let Welcome { window_size, memory_quota, .. } = *welcome;
     let twice = memory_quota.saturating_mul(2);
@@ -78,7 +80,7 @@ impl Live {
             },
             pinned: Allocator::new(window_base.saturating_add(size), pinned, pinned),
             reached: BTreeMap::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
             owners: BTreeMap::new(),
             pools: Pools::default(),
             of_graphs: OfGraphs::default(),
@@ -125,7 +127,8 @@ impl Live {
         self.owners.insert(address, contexts::NONE);
     }
 
-    /// The context that the allocation at this start belongs to; `None` for the device's, and where there is no allocation.
+    /// The context that the allocation at this start belongs to; `None` for the device's, and where there is no
+    /// allocation.
     pub fn owner(&self, start: u64) -> Option<u32> {
         self.allocator.find(start).filter(|found| found.address == start)?;
         let owner = self.owners.get(&start).copied().unwrap_or(contexts::PRIMARY);
@@ -164,7 +167,7 @@ impl Live {
             (address - start < size).then_some(Allocation { address: start, size })
         };
         let run = || self.virtual_memory.run(address).map(|(address, size, _)| Allocation { address, size });
-        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.told)).or_else(run)
+        self.allocator.find(address).or_else(|| within(&self.reached)).or_else(|| within(&self.reported)).or_else(run)
     }
 }
 
@@ -194,9 +197,9 @@ impl Addresses {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The host told where a variable lies.
+    /// The host reported where a variable lies.
     pub fn tell(&self, address: u64, size: u64) {
-        self.lock().told.insert(address, size);
+        self.lock().reported.insert(address, size);
     }
 
     /// Memory is mapped for reading only from now on.
@@ -231,6 +234,29 @@ impl From<Refused> for session::call::Error {
             Refused::NotAllocated => Self::INVALID_VALUE,
         }
     }
+}
+
+/// The program's live allocations, for a tool in the same process: the pytest plugin asks what a test has left
+/// (frontend/pytest_plugin.py). Opens no session: where none is open, nothing is allocated.
+///
+/// Writes start and size of each, as many as there is room for, and returns how many there are.
+///
+/// # Safety
+/// `list` has room for `room` pairs of numbers.
+#[no_mangle]
+pub unsafe extern "C" fn farlane_allocations(list: *mut [u64; 2], room: usize) -> usize {
+    let Some(addresses) = known() else { return 0 };
+    let live = addresses.lock();
+    let found = live.allocator.starts().filter_map(|start| live.allocator.find(start));
+    let mut count = 0;
+    for allocation in found {
+        if count < room {
+            // SAFETY: the caller's promise.
+            unsafe { list.add(count).write([allocation.address, allocation.size]) };
+        }
+        count += 1;
+    }
+    count
 }
 
 #[cfg(test)]

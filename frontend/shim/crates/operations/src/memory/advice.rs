@@ -1,6 +1,8 @@
-//! What a program has said of managed memory (advice, prefetches), for it to ask. Nothing else reads it: the memory is coherent in any case.
+//! What a program has said of managed memory (advice, prefetches), for it to ask. Nothing else reads it: the memory is
+//! coherent in any case.
 //!
-//! Owns a map of ranges that were spoken of; the rest has none of it. A range is forgotten when its memory is given out anew.
+//! Owns a map of ranges that the program gave advice for; the rest has none. A range is forgotten when its memory is
+//! given out anew.
 //! Source: CUDA runtime API, cudaMemRangeGetAttribute, cudaMemAdvise.
 #![allow(non_snake_case)] // C's names
 

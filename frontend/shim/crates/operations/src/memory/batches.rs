@@ -1,7 +1,8 @@
-//! Copies that a program gives as a list, or one by one with attributes. Each is a copy of its own kind of ends, in the list's order, which CUDA
-//! leaves open.
+//! Copies that a program gives as a list, or one by one with attributes. Each is a copy of its own kind of ends, in the
+//! list's order, which CUDA leaves open.
 //!
-//! What the attributes say of the order in which sources are read is kept in any case: what cudaMemcpyAsync does with the same ends suffices for all of it.
+//! What the attributes say of the order in which sources are read is kept in any case: what cudaMemcpyAsync does with
+//! the same ends suffices for all of it.
 //! Source: CUDA runtime API, cudaMemcpyBatchAsync, cudaMemcpy3DBatchAsync.
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
@@ -53,7 +54,8 @@ pub(super) fn check_list(default: DefaultStream, stream: StreamHandle, count: us
     Ok(())
 }
 
-/// Whether each of `count` operations has an entry: the entry's operations begin at its index, the first at 0, in rising order.
+/// Whether each of `count` operations has an entry: the entry's operations begin at its index, the first at 0, in
+/// rising order.
 pub(super) fn covers(firsts: &[usize], count: usize) -> bool {
     let rising = firsts.windows(2).all(|pair| pair[0] < pair[1]);
     rising && firsts.first() == Some(&0) && firsts.iter().all(|first| *first < count)

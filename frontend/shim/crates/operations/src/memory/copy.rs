@@ -1,14 +1,15 @@
 //! What every copy does, whichever function asked for it.
 //!
-//! Owns the directions: to the device (deferred: the source is captured before the call returns, in pieces of at most 1 MiB, see
-//! `payloads`), within the device (deferred, COPY), to the guest (READ, one for each row set; the call waits for the
-//! last one only: one round trip), within the guest (here and now). An asynchronous copy to pageable memory of the guest returns when
-//! the data is there, as CUDA's does; one to pinned memory is deferred (`work::read_deferred`).
+//! Owns the directions: to the device (deferred: the source is captured before the call returns, in pieces of at most 1
+//! MiB, see `payloads`), within the device (deferred, COPY), to the guest (READ, one for each row set; the call waits
+//! for the last one only: one round trip), within the guest (here and now). An asynchronous copy to pageable memory of
+//! the guest returns when the data is there, as CUDA's does; one to pinned memory is deferred (`work::read_deferred`).
 //!
-//! Where a pointer lies decides, as it does in CUDA since unified addressing; the declared kind must not contradict it: what
-//! is declared device memory must be. Device ranges must lie in one live allocation or variable.
+//! Where a pointer lies decides, as it does in CUDA since unified addressing; the declared kind must not contradict it:
+//! what is declared device memory must be. Device ranges must lie in one live allocation or variable.
 //!
-//! Source: CUDA runtime API, "Memory Management", "API synchronization behavior"; protos/tape.md, "Records", "Addresses".
+//! Source: CUDA runtime API, "Memory Management", "API synchronization behavior"; protos/tape.md, "Records",
+//! "Addresses".
 
 use super::payloads::{self, Target};
 use super::shape::{parts, pieces, Extent, Layout, Part};
@@ -22,7 +23,7 @@ use client::Destination;
 use session::call::{Error, Outcome};
 use session::work::order::Stream;
 use session::work::{self};
-use session::{guards, permission};
+use session::{lazy_readback, permission};
 use std::ffi::c_void;
 use std::sync::Arc;
 use tape::generated_operations as operation;
@@ -92,7 +93,8 @@ impl End {
         Ok(Self { start, layout })
     }
 
-    /// As it is now: pinned memory may have become the device's, too, since the end was named (in a node of a graph, say).
+    /// As it is now: pinned memory may have become the device's, too, since the end was named (in a node of a graph,
+    /// say).
     pub fn now(mut self, extent: &Extent) -> Self {
         if let Start::Host(pointer) = self.start {
             let span = self.layout.span(extent).map_or(usize::MAX, |span| span as usize);
@@ -179,9 +181,9 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         if wait != Wait::Always && unsafe { hold(stream, to, from, extent) } {
             return Ok(());
         }
-        held::settle(stream)?;
+        held::complete(stream)?;
     }
-    let _inside = guards::enter();
+    let _inside = lazy_readback::enter();
     if hostmem::any_placed() {
         // SAFETY: the caller's promise.
         unsafe { reach_copied(to, from, extent) }?;
@@ -218,7 +220,8 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
     Ok(())
 }
 
-/// Copies behind held work. False, and nothing is held, where CUDA waits for the copy: one to pageable memory of the program, or within it.
+/// Copies behind held work. False, and nothing is held, where CUDA waits for the copy: one to pageable memory of the
+/// program, or within it.
 ///
 /// # Safety
 /// As for `copy`; pinned memory, until the copy is done.
@@ -258,7 +261,7 @@ unsafe fn reach_copied(to: End, from: End, extent: Extent) -> Outcome {
     };
     for part in parts(extent, to.layout, from.layout) {
         let (first, pitch) = (source as usize + part.from as usize, from.layout.pitch);
-        work::settle_memory(first, (pitch * (part.height - 1) + part.width) as usize)?;
+        work::complete_copies(first, (pitch * (part.height - 1) + part.width) as usize)?;
         for row in 0..part.height {
             let row_start = (first + (row * pitch) as usize) as *const u8;
             // SAFETY: the caller's promise; the row lies in the box.
@@ -317,17 +320,18 @@ unsafe fn download(
     let length = pitch * (height - 1) + width;
     let copy = permission::copy_to_host();
     let pinned = || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length);
-    if guards::active() {
+    if lazy_readback::active() {
         let may_wait = copy == permission::Copy::Plain && wait != Wait::Never && !pinned();
-        if let Some(held) = may_wait.then(|| guards::hold(destination.ptr as usize, length)).flatten() {
+        if let Some(held) = may_wait.then(|| lazy_readback::hold(destination.ptr as usize, length)).flatten() {
             let stored = Destination { ptr: held.place as *mut u8, ..destination };
-            // SAFETY: as many bytes of the guard's store, whose pages are those of the caller's destination.
-            return unsafe { work::record_guarded(stream, stored, &held, write) };
+            // SAFETY: as many bytes of the readback's store, whose pages are those of the caller's destination.
+            return unsafe { work::record_lazily(stream, stored, &held, write) };
         }
-        guards::clear(destination.ptr as usize, length);
+        lazy_readback::clear(destination.ptr as usize, length);
     }
     if copy == permission::Copy::Later {
-        // SAFETY: the caller's promise; the program leaves the memory alone until the copy is settled (protos/manifest.md).
+        // SAFETY: the caller's promise; the program leaves the memory alone until the copy is complete
+        // (protos/manifest.md).
         return unsafe { work::record_read(stream, destination, length, write) };
     }
     // What is not last arrives before the answer to what is.
@@ -350,7 +354,7 @@ unsafe fn upload(
     last: bool,
 ) -> Outcome {
     let first = from as usize + part.from as usize;
-    work::settle_memory(first, (from_pitch * (part.height - 1) + part.width) as usize)?;
+    work::complete_copies(first, (from_pitch * (part.height - 1) + part.width) as usize)?;
     let mut pieces = pieces(part, to_pitch, from_pitch, MAX_TAIL_BYTES as u64).peekable();
     while let Some(piece) = pieces.next() {
         let last = last && pieces.peek().is_none();
@@ -370,7 +374,7 @@ unsafe fn upload(
 /// The rows are readable and writable.
 unsafe fn move_rows(to: *mut u8, to_pitch: u64, from: *mut u8, from_pitch: u64, part: Part) -> Outcome {
     for (start, offset, pitch) in [(to, part.to, to_pitch), (from, part.from, from_pitch)] {
-        work::settle_memory(start as usize + offset as usize, (pitch * (part.height - 1) + part.width) as usize)?;
+        work::complete_copies(start as usize + offset as usize, (pitch * (part.height - 1) + part.width) as usize)?;
     }
     for row in 0..part.height {
         let (to_offset, from_offset) = (part.to + row * to_pitch, part.from + row * from_pitch);

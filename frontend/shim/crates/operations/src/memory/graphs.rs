@@ -1,12 +1,13 @@
 //! Memory that belongs to graphs: what their allocation nodes made.
 //!
-//! The address is minted when the node is made. The memory comes with the first launch that needs it, is the program's from the launch
-//! of the allocation node until a free (by a node, `cudaFree` or `cudaFreeAsync`), and is kept behind it for the next launch: until it
-//! is trimmed, until the last graph and executable graph that have the node end, or until other memory has no room. Memory that the
-//! program has not freed when they end is an allocation like others from then on.
+//! The address is minted when the node is made. The memory comes with the first launch that needs it, is the program's
+//! from the launch of the allocation node until a free (by a node, `cudaFree` or `cudaFreeAsync`), and is kept behind
+//! it for the next launch: until it is trimmed, until the last graph and executable graph that have the node end, or
+//! until other memory has no room. Memory that the program has not freed when they end is an allocation like others
+//! from then on.
 //!
-//! A node that follows the free of another one's memory is given the same address (`graph::nodes`), so a graph's memory is that of its
-//! nodes that are alive at the same time. Graphs do not share memory with each other otherwise.
+//! A node that follows the free of another one's memory is given the same address (`graph::nodes`), so a graph's memory
+//! is that of its nodes that are alive at the same time. Graphs do not share memory with each other otherwise.
 //!
 //! Locking: behind the addresses' lock, like every allocation.
 //! Source: CUDA programming guide, "Graph Memory Nodes".
@@ -61,8 +62,8 @@ pub struct GraphMemory {
     size: usize,
     /// The device's, when it was made.
     resets: u32,
-    /// The program is told of it as memory of graphs.
-    told: bool,
+    /// It is reported to the program as memory of graphs.
+    reported: bool,
 }
 
 impl GraphMemory {
@@ -75,14 +76,14 @@ impl GraphMemory {
         let entry = Entry { size: size as u64, backed: false, live: false, orphan: false };
         live.of_graphs.known.insert(address, entry);
         live.disown(address);
-        Ok(Arc::new(Self { address, size, resets: contexts::resets(), told: true }))
+        Ok(Arc::new(Self { address, size, resets: contexts::resets(), reported: true }))
     }
 
     /// Memory that the program does not know as such, there at once.
     pub fn untold(size: usize) -> Outcome<Arc<Self>> {
         let address = allocate(size)? as u64;
         addresses()?.lock().disown(address);
-        Ok(Arc::new(Self { address, size, resets: contexts::resets(), told: false }))
+        Ok(Arc::new(Self { address, size, resets: contexts::resets(), reported: false }))
     }
 
     pub fn size(&self) -> usize {
@@ -101,7 +102,7 @@ impl Drop for GraphMemory {
         }
         let Ok(addresses) = addresses() else { return };
         let mut live = addresses.lock();
-        if !self.told {
+        if !self.reported {
             if live.allocator.free(self.address).is_ok() {
                 // A session that is over has freed it.
                 let _ = work::append(|w| operation::free(w, self.address));
@@ -174,8 +175,8 @@ fn back(live: &mut Live, address: u64, needed: &BTreeSet<u64>) -> Outcome {
 /// A graph with these steps, in order, is launched. `again`: memory that its last launch has not freed is freed first.
 ///
 /// # Errors
-/// cudaErrorInvalidValue when memory would be allocated that was not freed, or freed that is not allocated; cudaErrorMemoryAllocation.
-/// Then nothing has changed.
+/// cudaErrorInvalidValue when memory would be allocated that was not freed, or freed that is not allocated;
+/// cudaErrorMemoryAllocation. Then nothing has changed.
 pub fn launch_steps(steps: &[Step], again: bool) -> Outcome {
     let mut live = addresses()?.lock();
     let mut states: BTreeMap<u64, bool> = BTreeMap::new();

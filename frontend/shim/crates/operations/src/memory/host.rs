@@ -40,7 +40,7 @@ pub unsafe fn host_alloc(pHost: *mut *mut c_void, size: usize, flags: c_uint) ->
 
 pub unsafe fn free_host(ptr: *mut c_void) -> Outcome {
     testing::ends()?;
-    held::settle_all()?;
+    held::complete_all()?;
     let addresses = addresses()?;
     // Before its addresses may be another thread's.
     hostmem::end_reached(ptr as usize);

@@ -1,6 +1,10 @@
-//! Managed memory as the API has it; the memory itself is `crate::managed`'s. Prefetches and advice are hints: what they are about is checked, and
-//! a prefetch to the CPU makes the next touch fetch all of the range.
+//! Managed memory as the API has it; the memory itself is `crate::managed`'s. Prefetches and advice are hints: what
+//! they are about is checked, and a prefetch to the CPU makes the next touch fetch all of the range.
 #![allow(non_snake_case)] // C's names
+
+mod batches;
+
+pub use batches::*;
 
 use super::advice;
 use crate::managed::{self, Kind};

@@ -1,11 +1,12 @@
 //! Copies to the device: what is sent of them.
 //!
-//! Owns the step from a piece of memory to its record: WRITE with the bytes as they are or compressed, or, when the host has the
-//! bytes already, WRITE_KEPT, which names them. The bytes are captured before they are named or compressed, so that what was named is
-//! what is kept, even when another thread of the program writes to the memory meanwhile.
+//! Owns the step from a piece of memory to its record: WRITE with the bytes as they are or compressed, or, when the
+//! host has the bytes already, WRITE_KEPT, which names them. The bytes are captured before they are named or
+//! compressed, so that what was named is what is kept, even when another thread of the program writes to the memory
+//! meanwhile.
 //!
-//! Locking: the book (`payload::Cache`) is locked from the decision until its records are on the tape, because the tape's order is
-//! the host's. Names and compression are made before, outside the lock, in buffers of the thread.
+//! Locking: the book (`payload::Cache`) is locked from the decision until its records are on the tape, because the
+//! tape's order is the host's. Names and compression are made before, outside the lock, in buffers of the thread.
 //! Source: protos/tape.md, "Payloads"; mission S1 point 9.
 
 use client::{Section, Session};

@@ -1,8 +1,9 @@
 //! Memory pools: the device's default one, and those that the program makes.
 //!
-//! Owns the pools' attributes and the accounts of stream-ordered allocations. Their memory comes from the same allocator as all other:
-//! a pool holds nothing back, so trimming finds nothing to release, and the release threshold and the reuse policies
-//! are kept and answered but have no effect (the tape's order is stricter than any of them). A pool's greatest size has one.
+//! Owns the pools' attributes and the accounts of stream-ordered allocations. Their memory comes from the same
+//! allocator as all other: a pool holds nothing back, so trimming finds nothing to release, and the release threshold
+//! and the reuse policies are kept and answered but have no effect (the tape's order is stricter than any of them). A
+//! pool's greatest size has one.
 //!
 //! Locking: part of the state behind `Addresses::lock`.
 //! Source: CUDA runtime API, "Stream Ordered Memory Allocator".
@@ -115,7 +116,8 @@ impl Pools {
         Ok(self.last)
     }
 
-    /// What was allocated from it stays until it is freed. The device's allocations come from the default pool again, if they came from this one.
+    /// What was allocated from it stays until it is freed. The device's allocations come from the default pool again,
+    /// if they came from this one.
     fn destroy(&mut self, number: u32) -> Outcome {
         if number == DEFAULT {
             return Err(Error::INVALID_VALUE);

@@ -1,10 +1,11 @@
 //! Reserved addresses, physical allocations, and which of these are mapped where.
 //!
-//! Owns the book of virtual memory: every rule about what may be mapped, unmapped, released and made accessible is checked here, before anything is
-//! recorded. Knows neither CUDA nor the tape, and mints no address: the allocator does (`Allocator::take_range`).
+//! Owns the book of virtual memory: every rule about what may be mapped, unmapped, released and made accessible is
+//! checked here, before anything is recorded. Knows neither CUDA nor the tape, and mints no address: the allocator does
+//! (`Allocator::take_range`).
 //!
-//! A physical allocation lives as long as a reference of the program or a mapping keeps it; its number names it that long. Mappings that touch and have the same
-//! access are one *run*: what a copy may cross.
+//! A physical allocation lives as long as a reference of the program or a mapping keeps it; its number names it that
+//! long. Mappings that touch and have the same access are one *run*: what a copy may cross.
 //!
 //! Locking: part of the state behind `Addresses::lock`.
 //! Source: CUDA driver API, "Virtual Memory Management".

@@ -1,4 +1,5 @@
-//! cudaMemset and its kin: deferred, one MEMSET record each (one for each slice when slices have gaps); pinned memory is set here.
+//! cudaMemset and its kin: deferred, one MEMSET record each (one for each slice when slices have gaps); pinned memory
+//! is set here.
 #![allow(non_snake_case, non_upper_case_globals)] // C's names
 
 use super::shape::{parts, Extent, Layout};
@@ -29,7 +30,8 @@ impl Pattern {
     }
 }
 
-/// Fills rows of `width` elements, `pitch` bytes apart; `start` and a pitch between rows are multiples of an element's size.
+/// Fills rows of `width` elements, `pitch` bytes apart; `start` and a pitch between rows are multiples of an element's
+/// size.
 ///
 /// # Errors
 /// cudaErrorInvalidValue for memory that is not the device's, and for rows that overlap.
@@ -126,12 +128,13 @@ pub fn write_set(w: &mut Writer, set: &MemsetParams, stream: u32) -> Outcome<boo
     Ok(true)
 }
 
-/// Pinned memory is memory of the device too, to CUDA. The only work of a stream that writes to it is a copy on its way.
+/// Pinned memory is memory of the device too, to CUDA. The only work of a stream that writes to it is a copy on its
+/// way.
 fn set_pinned(start: *mut u8, layout: Layout, pattern: Pattern, extent: Extent, span: usize) -> Outcome {
     if !hostmem::holds(start as usize, span) {
         return Err(Error::INVALID_VALUE);
     }
-    work::settle_memory(start as usize, span)?;
+    work::complete_copies(start as usize, span)?;
     let element = &pattern.value.to_le_bytes()[..pattern.size as usize];
     for part in parts(extent, layout, layout) {
         for row in 0..part.height {

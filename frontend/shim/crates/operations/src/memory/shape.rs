@@ -1,7 +1,8 @@
-//! The shapes of copies and sets: boxes of rows, reduced to the plain ranges and row sets that the tape's operations take.
+//! The shapes of copies and sets: boxes of rows, reduced to the plain ranges and row sets that the tape's operations
+//! take.
 //!
-//! Pure arithmetic on addresses; knows neither the tape nor what lies at an address. All of it is overflow-checked, because
-//! the numbers are the program's.
+//! Pure arithmetic on addresses; knows neither the tape nor what lies at an address. All of it is overflow-checked,
+//! because the numbers are the program's.
 
 /// `depth` slices of `height` rows of `width` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +78,8 @@ pub fn parts(extent: Extent, to: Layout, from: Layout) -> impl Iterator<Item = P
     (0..depth).map(move |slice| Part { to: slice * to.slice, from: slice * from.slice, width, height })
 }
 
-/// Cuts rows into pieces of at most `limit` bytes: several rows each, or parts of one row when rows are longer than that.
-/// Offsets count from the part's own, with the given pitches.
+/// Cuts rows into pieces of at most `limit` bytes: several rows each, or parts of one row when rows are longer than
+/// that. Offsets count from the part's own, with the given pitches.
 pub fn pieces(part: Part, to_pitch: u64, from_pitch: u64, limit: u64) -> impl Iterator<Item = Part> {
     let rows = (limit / part.width.max(1)).max(1);
     let step = part.width.min(limit).max(1);

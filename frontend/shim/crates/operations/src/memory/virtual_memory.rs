@@ -1,7 +1,8 @@
 //! Virtual memory management: reserving addresses, making physical memory, and mapping the one at the other.
 //!
-//! Owns what such calls do: they change the book (`reservations`) and record what the host has to do. Nothing here waits. Reservations are the guest's alone; physical
-//! memory costs quota, once, mapped or not. Knows no function of an API: faces check pointers, flags and locations.
+//! Owns what such calls do: they change the book (`reservations`) and record what the host has to do. Nothing here
+//! waits. Reservations are the guest's alone; physical memory costs quota, once, mapped or not. Knows no function of an
+//! API: faces check pointers, flags and locations.
 //!
 //! The lock of `Addresses` is held until the record is appended, as for allocations.
 //!
@@ -133,7 +134,8 @@ pub fn unmap(address: u64, size: u64) -> Outcome {
     Ok(())
 }
 
-/// A reset has ended this on the host, and it is to stay (`testing`): it is made again, the contents of the memory excepted.
+/// A reset has ended this on the host, and it is to stay (`testing`): it is made again, the contents of the memory
+/// excepted.
 pub fn make_again(live: &mut Live, staying: VirtualMemory) -> Outcome {
     for (start, size) in staying.reservations() {
         live.allocator.take_range(size, GRANULE, start)?;

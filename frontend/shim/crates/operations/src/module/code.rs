@@ -4,40 +4,26 @@
 //! the host does not hold it, opening it. Each step's outcome, good or bad, is kept and logged once; a bad one spoils
 //! this module's kernels and variables only.
 //!
-//! Locking: `opening` is held while records that open things are appended, so that nothing is opened twice and no
-//! handle is used before its record is on the tape; it may be held while waiting for the host (a query, mode `none`).
-//! Each context has handles of its own (`OfContext`), until what it holds ends.
+//! Room: `opening` (the module on the host). Each context has handles of its own (`OfContext`), until what it holds
+//! ends.
+
+mod opening;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::images;
 use crate::module::mapped::Map;
 use image::Target;
 use session::call::{Error, Outcome};
-use session::process::{self, HandleKind};
-use session::{contexts, lifecycle, log, work};
-use tape::generated_operations as operation;
-use tape::Writer;
+use session::process;
+use session::{contexts, log};
 
 use super::kernel::Kernel;
 use super::managed::Managed;
 use super::of_context::OfContext;
 use super::source::{Origin, Source};
 use super::variable::Variable;
-
-/// Larger images are asked for before they are sent, when Hello could not name them.
-const ASK_ABOVE: usize = 256 << 10;
-
-/// One upload at a time, as the tape wants it.
-static UPLOAD: Mutex<()> = Mutex::new(());
-
-/// Bytes of the host's opinion of an image.
-const CHECK_BYTES: usize = 1024;
-
-/// Images that the host has accepted, whole or as units to be linked.
-static VERIFIED: Mutex<Vec<([u8; 32], bool)>> = Mutex::new(Vec::new());
 
 /// Why an image is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +59,8 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Module {
     pub kind: Kind,
-    /// The context that a module of the driver API was loaded in, and whose it is alone. The others are opened in each context that uses them.
+    /// The context that a module of the driver API was loaded in, and whose it is alone. The others are opened in each
+    /// context that uses them.
     pub context: Option<u32>,
     origin: Origin,
     /// Whether a kernel or variable was registered: an image without any is never needed.
@@ -150,42 +137,20 @@ impl Module {
         lock(&self.asking)
     }
 
-    /// Whether the device can run something of a loaded image: told at once, where that takes no decompression.
+    /// Whether the device can run something of a loaded image: reported at once, where that takes no decompression.
     /// A text, or what was linked, the host is asked about.
     pub fn check(&self) -> Result<(), Refused> {
-        let told = |error: image::Error| Refused { error: self.refuse(&error), message: error.to_string() };
+        let refused = |error: image::Error| Refused { error: self.refuse(&error), message: error.to_string() };
         if let Some(container) = self.origin.container() {
-            return image::check_container(container, &target()?).map_err(told);
+            return image::check_container(container, &target()?).map_err(refused);
         }
         if let Origin::Bytes(bytes) = &self.origin {
-            let contents = image::Module::read(bytes, &target()?).map_err(told)?;
+            let contents = image::Module::read(bytes, &target()?).map_err(refused)?;
             let asks = contents.source == image::Source::Ptx;
             lock(&self.contents).get_or_insert(Ok(Arc::new(contents)));
             return if asks { self.verify(false) } else { Ok(()) };
         }
         Ok(self.contents().map(drop)?)
-    }
-
-    /// Whether the host accepts the image: one round trip, unless this process has asked before. What it says is in the error.
-    pub fn verify(&self, unit: bool) -> Result<(), Refused> {
-        let source = self.source(Some(&target()?))?;
-        let digest = source.digest;
-        if lock(&VERIFIED).contains(&(digest, unit)) {
-            return Ok(());
-        }
-        self.provide(source)?;
-        let mut answer = [0u8; CHECK_BYTES];
-        work::fetch(&mut answer, |w, slot| {
-            operation::module_check(w, slot, CHECK_BYTES as u32, u32::from(unit), &digest)
-        })?;
-        let word = |at: usize| u32::from_le_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]]);
-        let code = word(0).cast_signed();
-        if code == 0 {
-            lock(&VERIFIED).push((digest, unit));
-            return Ok(());
-        }
-        let text = answer[8..].get(..word(4) as usize).unwrap_or_default();
-        Err(Refused { error: Error(code), message: String::from_utf8_lossy(text).into_owned() })
     }
 
     /// Damage or a late version of an image that the program loads is the load's own result, and no news.
@@ -210,7 +175,8 @@ impl Module {
         self.used.store(true, Relaxed);
     }
 
-    /// Bytes of the image, if the module is of any use and needs no device to choose its image: then it may be named ahead.
+    /// Bytes of the image, if the module is of any use and needs no device to choose its image: then it may be named
+    /// ahead.
     pub fn bytes_for_hello(&self, map: &Map) -> Option<usize> {
         if !self.used.load(Relaxed) || self.origin.needs_device(map) {
             return None;
@@ -218,7 +184,8 @@ impl Module {
         Some(self.origin.registered_bytes(map).unwrap_or(0))
     }
 
-    /// The digests that Hello names: of what one device or another gets of the image. A damaged image has none here; using its module reports the damage.
+    /// The digests that Hello names: of what one device or another gets of the image. A damaged image has none here;
+    /// using its module reports the damage.
     pub fn digests_for_hello(&self, map: &Map) -> Vec<[u8; 32]> {
         if let Some(cuts) = Source::digests_of_cuts(&self.origin, map) {
             return cuts;
@@ -230,11 +197,12 @@ impl Module {
     /// What is in the image, for the session's device.
     ///
     /// # Errors
-    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice; cudaErrorNotSupported when managed variables have no memory.
+    /// cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice; cudaErrorNotSupported when managed variables have
+    /// no memory.
     pub fn contents(&self) -> Outcome<Arc<image::Module>> {
         self.managed.check()?;
-        // This opens the session. A child that is forked while the lock is held is a child of an opened session, then, and waits
-        // for no lock.
+        // This opens the session. A child that is forked while the lock is held is a child of an opened session, then,
+        // and waits for no lock.
         let target = target();
         let mut contents = lock(&self.contents);
         if let Some(known) = &*contents {
@@ -250,109 +218,11 @@ impl Module {
         module.map(Arc::new).map_err(|error| self.refuse(&error))
     }
 
-    /// Sees to it that the host has the image.
-    fn provide(&self, source: &Source) -> Outcome {
-        if images::host_has(&source.digest) {
-            return Ok(());
-        }
-        upload(source.sent(&self.origin).map_err(|error| self.refuse(&error))?, &source.digest)
-    }
-
     fn source(&self, target: Option<&Target>) -> Outcome<&Source> {
         let found = self
             .source
             .get_or_init(|| Source::find(&self.origin, target, &Map::read()).map_err(|error| self.refuse(&error)));
         found.as_ref().map_err(|error| *error)
-    }
-
-    /// The handle behind `minted`. If it was not minted since the last reset, `write` puts what it stands for on the
-    /// tape, given the new handle and the module's, behind what the module itself still needs.
-    pub fn open_part(
-        &self,
-        minted: &OfContext,
-        kind: HandleKind,
-        write: impl FnOnce(&mut Writer, u32, u32),
-    ) -> Outcome<u32> {
-        let mut write = Some(write);
-        self.open_parts(&[minted], kind, |w, _, handle, module| {
-            if let Some(write) = write.take() {
-                write(w, handle, module);
-            }
-        })?;
-        minted.get().ok_or(Error::UNKNOWN)
-    }
-
-    /// The same for several parts, which go onto the tape together: `write` is given the index of each that was not minted.
-    pub fn open_parts(
-        &self,
-        parts: &[&OfContext],
-        kind: HandleKind,
-        mut write: impl FnMut(&mut Writer, usize, u32, u32),
-    ) -> Outcome {
-        let _opening = lock(&self.opening);
-        let missing: Vec<usize> = (0..parts.len()).filter(|index| parts[*index].get().is_none()).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        if self.closed.load(Acquire) {
-            return Err(Error::INVALID_DEVICE_FUNCTION);
-        }
-        if self.context.is_some_and(|context| context != contexts::acting()) {
-            return Err(Error::INVALID_RESOURCE_HANDLE);
-        }
-        // An image that cannot run is refused here, before anything is sent.
-        self.contents()?;
-        let source = self.source(None)?;
-        self.provide(source)?;
-        let epoch = contexts::epoch();
-        let known = self.minted.get();
-        let module = known.map_or_else(|| process::mint(HandleKind::Module), Ok)?;
-        let handles: Vec<u32> = missing.iter().map(|_| process::mint(kind)).collect::<Outcome<_>>()?;
-        work::append(|w| {
-            if known.is_none() {
-                operation::module_open(w, module, &source.digest);
-            }
-            for (index, handle) in missing.iter().zip(&handles) {
-                write(w, *index, *handle, module);
-            }
-        })?;
-        self.minted.set_in(epoch, module);
-        for (index, handle) in missing.iter().zip(&handles) {
-            parts[*index].set_in(epoch, *handle);
-        }
-        Ok(())
-    }
-
-    /// Waits until the host has opened what was asked for: what it refuses in the image is the result, with what deferred calls have left.
-    pub fn confirm(&self) -> Outcome {
-        let digest = self.source(None)?.digest;
-        work::request(|w, slot| operation::module_query(w, slot, &digest)).map(drop)
-    }
-
-    /// Ends the module on the host, and frees what was read of the image. While the process exits the host is not told:
-    /// it drops everything with the session.
-    pub fn close(&self) {
-        let _opening = lock(&self.opening);
-        self.closed.store(true, Release);
-        *lock(&self.contents) = Some(Err(Error::INVALID_DEVICE_FUNCTION));
-        if lifecycle::is_exiting() || process::opened_session().is_none() {
-            return;
-        }
-        if let Some(context) = self.context {
-            let _acting = contexts::act_for(context);
-            self.close_here();
-        } else {
-            self.close_here();
-        }
-    }
-
-    /// Ends what the host has of the module in the context that the calling thread works for.
-    pub fn close_here(&self) {
-        if let Some(handle) = self.minted.take() {
-            self.managed.end(handle);
-            // A session that cannot take the record has lost the module anyway.
-            let _ = work::append(|w| operation::module_close(w, handle));
-        }
     }
 
     /// Gives managed variables memory: the program is about to touch them.
@@ -371,31 +241,6 @@ impl Module {
         }
         self.managed.share_loaded(self)
     }
-
-    /// Its handle on the tape, where the host has it open.
-    pub fn opened(&self) -> Option<u32> {
-        self.minted.get()
-    }
-}
-
-/// Sends an image, unless the host turns out to hold it.
-fn upload(bytes: &[u8], digest: &[u8; 32]) -> Outcome {
-    let _one = lock(&UPLOAD);
-    if images::host_has(digest) {
-        return Ok(());
-    }
-    let held = bytes.len() > ASK_ABOVE && !images::was_in_hello(digest) && {
-        work::request(|w, slot| operation::module_query(w, slot, digest))? == 1
-    };
-    if !held {
-        work::append(|w| operation::module_begin(w, bytes.len() as u64, digest))?;
-        for chunk in bytes.chunks(tape::MAX_TAIL_BYTES) {
-            work::append(|w| operation::module_chunk(w, chunk))?;
-        }
-        work::append(|w| operation::module_end(w, digest))?;
-    }
-    images::host_knows(&[*digest]);
-    Ok(())
 }
 
 /// What the session's device runs.

@@ -14,8 +14,9 @@ static HOST_HAS: Digests = Mutex::new(None);
 /// Those that Hello named.
 static IN_HELLO: Digests = Mutex::new(None);
 
-/// Hello names images up to this size, and up to this many bytes in all: naming one takes reading it, and libraries have hundreds, of which a program
-/// uses a few. What is not named is cut to what the device runs, hashed and asked for when something of it is needed.
+/// Hello names images up to this size, and up to this many bytes in all: naming one takes reading it, and libraries
+/// have hundreds, of which a program uses a few. What is not named is cut to what the device runs, hashed and asked for
+/// when something of it is needed.
 const ANNOUNCED_UP_TO: usize = 1 << 20;
 const ANNOUNCED_IN_ALL: usize = 4 << 20;
 /// What a host takes.

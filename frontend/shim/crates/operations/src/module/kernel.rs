@@ -74,8 +74,8 @@ impl Kernel {
         std::ptr::from_ref(self) as usize
     }
 
-    /// What the program compares a graph node's function with: its symbol, also where its launch passed the handle, as nvcc's
-    /// stubs do from CUDA 13 on.
+    /// What the program compares a graph node's function with: its symbol, also where its launch passed the handle, as
+    /// nvcc's stubs do from CUDA 13 on.
     pub fn address(&self) -> usize {
         if self.symbol == 0 {
             self.handle()

@@ -1,7 +1,7 @@
 //! Libraries: images that the program loads at run time (cudaLibraryLoadData and its relatives).
 //!
-//! A library is a module like a registered one (`loading`). Its value (`cudaLibrary_t`) is the module's address, followed only when it is
-//! registered.
+//! A library is a module like a registered one (`loading`). Its value (`cudaLibrary_t`) is the module's address,
+//! followed only when it is registered.
 
 // The parameters are NVIDIA's to choose.
 #![allow(clippy::too_many_arguments)]
@@ -64,8 +64,8 @@ pub unsafe fn library_load_from_file(
     unsafe { give(library, loaded.handle() as LibraryHandle) }
 }
 
-/// What the options of a library say of its image. The table of functions that host and device share is passed over: no image that
-/// the device takes uses it.
+/// What the options of a library say of its image. The table of functions that host and device share is passed over: no
+/// image that the device takes uses it.
 ///
 /// # Safety
 /// There are as many options.

@@ -1,7 +1,8 @@
 //! Images that the program loads at run time, from its memory or from a file, as a module or as a library.
 //!
-//! Nothing tells how long an image in memory is: its own headers do, or the NUL behind a text; only memory that is mapped is read. A fat binary is
-//! neither copied, hashed nor decompressed here where it stays in place: in the constant data of a loaded object, or where the program says so.
+//! Nothing tells how long an image in memory is: its own headers do, or the NUL behind a text; only memory that is
+//! mapped is read. A fat binary is neither copied, hashed nor decompressed here where it stays in place: in the
+//! constant data of a loaded object, or where the program says so.
 //!
 //! Source: CUDA driver API, "Module Management", "Library Management".
 
@@ -32,7 +33,8 @@ pub enum Stays {
 /// Loads the image at that address.
 ///
 /// # Errors
-/// cudaErrorInvalidKernelImage for what is no image, or is not mapped; cudaErrorNoKernelImageForDevice, cudaErrorInvalidPtx.
+/// cudaErrorInvalidKernelImage for what is no image, or is not mapped; cudaErrorNoKernelImageForDevice,
+/// cudaErrorInvalidPtx.
 ///
 /// # Safety
 /// Nothing changes or unmaps the image meanwhile; where `stays` promises so, until it is unloaded.

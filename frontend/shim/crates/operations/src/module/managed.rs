@@ -1,12 +1,15 @@
 //! `__managed__` variables: the program reaches them through a pointer, without a call.
 //!
-//! The shim asks the host where a module's variables lie on the device, and maps memory of the guest at the same addresses (`crate::managed`).
+//! The shim asks the host where a module's variables lie on the device, and maps memory of the guest at the same
+//! addresses (`crate::managed`).
 //!
-//! Registered modules: the compiler's code calls __cudaInitModule before the program first touches a variable, and the shim sets the program's
-//! pointers. Where the mapping fails, the variables get memory of the guest alone, so an access is no fault; the shim prints an error and refuses
-//! the module's kernels from then on. Loaded modules: the program asks for an address, and that call fails.
+//! Registered modules: the compiler's code calls __cudaInitModule before the program first touches a variable, and the
+//! shim sets the program's pointers. Where the mapping fails, the variables get memory of the guest alone, so an access
+//! is no fault; the shim prints an error and refuses the module's kernels from then on. Loaded modules: the program
+//! asks for an address, and that call fails.
 //!
-//! Each context that has a module open has memory of its own for the variables; it ends when the module is closed there.
+//! Each context that has a module open has memory of its own for the variables; it ends when the module is closed
+//! there.
 
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -70,7 +70,8 @@ pub struct Memory {
     pub constant: bool,
 }
 
-/// The memory from an address on; `None` when it cannot be read. Constant data of loaded objects is found without a look at the whole map.
+/// The memory from an address on; `None` when it cannot be read. Constant data of loaded objects is found without a
+/// look at the whole map.
 pub fn around(address: u64) -> Option<Memory> {
     if let Some(readable) = constant_bytes(address) {
         return Some(Memory { readable, constant: true });

@@ -29,7 +29,8 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct Source {
     pub digest: [u8; 32],
-    /// For wrappers: the container in the program's memory, which stays there until it is unregistered, or what several were joined to.
+    /// For wrappers: the container in the program's memory, which stays there until it is unregistered, or what several
+    /// were joined to.
     container: Cow<'static, [u8]>,
     /// What the host gets of it: the entry that its device runs, where there are others.
     cut: Option<Vec<u8>>,
@@ -59,7 +60,8 @@ pub fn loader() -> String {
     callers::file_at(frame::site()).map_or_else(|| "the program".to_owned(), |file| file.display().to_string())
 }
 
-/// Names the file that the image came with, or, of one loaded at run time, that of the code that makes the current call.
+/// Names the file that the image came with, or, of one loaded at run time, that of the code that makes the current
+/// call.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = match self {
@@ -112,7 +114,8 @@ impl Source {
         self.cut.as_deref().map_or_else(|| self.bytes(origin), Ok)
     }
 
-    /// The image's bytes, where they are still there: the object that they are part of may have been unloaded since they were found.
+    /// The image's bytes, where they are still there: the object that they are part of may have been unloaded since
+    /// they were found.
     pub fn bytes<'a>(&'a self, origin: &'a Origin) -> Result<&'a [u8], Error> {
         if let Some(bytes) = origin.own() {
             return Ok(bytes);

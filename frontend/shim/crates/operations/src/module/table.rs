@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::module::{Kernel, Module, Variable};
-use session::own::{Slot, Use};
+use session::thread_state::{Slot, Use};
 
 #[derive(Default)]
 pub struct Table {
@@ -70,8 +70,8 @@ impl Table {
         self.variables.get(&key).and_then(|all| all.first()).copied()
     }
 
-    /// The kernel of that host symbol; `None` also where several modules have one. Of a static kernel the host's symbol says that it is (`_ZL` for `_Z`), the
-    /// image's name does not.
+    /// The kernel of that host symbol; `None` also where several modules have one. Of a static kernel the host's symbol
+    /// says that it is (`_ZL` for `_Z`), the image's name does not.
     pub fn kernel_named(&self, symbol: &str) -> Option<&'static Kernel> {
         let of_a_static = symbol.strip_prefix("_ZL").map(|rest| format!("_Z{rest}"));
         let is_named = |name: &str| name == symbol || Some(name) == of_a_static.as_deref();

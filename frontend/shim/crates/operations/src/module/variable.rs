@@ -49,7 +49,8 @@ impl Variable {
         operation::variable_open(w, handle, module, self.size as u64, self.name.as_bytes());
     }
 
-    /// Its device address. Where it is not known, the host is asked for it and for the module's other variables: one round trip for all.
+    /// Its device address. Where it is not known, the host is asked for it and for the module's other variables: one
+    /// round trip for all.
     pub fn address(&self) -> Outcome<u64> {
         if let Some(address) = self.known_address() {
             return Ok(address);

@@ -1,31 +1,39 @@
 //! Held work: what streams were given behind a wait for a word that only later work, or the program itself, will set.
 //!
-//! The host does a session's records in the order of the calls, so a wait that does not hold yet stays in the guest, and with it whatever
-//! comes behind it: later work of its stream, work that waits for an event recorded there, and by the rules of the legacy stream the work of
-//! other streams. All of it is one list in the order of the calls; `advance` goes through it and does what nothing before it holds back.
-//! Each entry is an executable graph of one node (or the graph that was launched), so that it is done as launches of graphs are: pinned
-//! memory is read and written when the work is done, host functions run then.
+//! The host does a session's records in the order of the calls, so a wait that does not hold yet stays in the guest,
+//! and with it whatever comes behind it: later work of its stream, work that waits for an event recorded there, and by
+//! the rules of the legacy stream the work of other streams. All of it is one list in the order of the calls;
+//! `advancing` goes through it and does what nothing before it holds back. Each entry is an executable graph of one
+//! node (or the graph that was launched), so that it is done as launches of graphs are: pinned memory is read and
+//! written when the work is done, host functions run then.
 //!
-//! Words are looked at when something asks: whatever waits for held work (`settle`), asks about it or synchronizes anything, and a write by
-//! `cuStreamWriteValue`. A program that looks at memory alone, without a call, sees no progress.
+//! Words are looked at when something asks: whatever waits for held work (`complete`), asks about it or synchronizes
+//! anything, and a write by `cuStreamWriteValue`. A program that looks at memory alone, without a call, sees no
+//! progress.
 //!
-//! With the test option `late` (`testing`) all work of streams is held, whatever is before it, and done when something waits for it: then only what
-//! CUDA puts in front of that is done with it (`needed`). A full list is done as a whole, as a driver's queues are finite.
+//! With the test option `late` (`testing`) all work of streams is held, whatever is before it, and done when something
+//! waits for it: then only what CUDA puts in front of that is done with it (`needed`). A full list is done as a whole,
+//! as a driver's queues are finite.
 //!
-//! Locking: `QUEUE` for moments; `ADVANCING` while entries are done, so that one thread does them; a host function may take what time it likes.
+//! Locking: `QUEUE` for moments; `ADVANCING` while entries are done, so that one thread does them; a host function may
+//! take what time it likes.
 //! Source: CUDA driver API, "Stream Memory Operations"; CUDA runtime API, "Stream synchronization behavior".
+
+mod advancing;
+
+pub use advancing::advance;
 
 use crate::event::Event;
 use crate::graph::{Exec, Position, Work};
 use crate::testing;
+use advancing::{advance_to, wait_for};
 use session::call::{Error, Outcome};
+use session::contexts;
 use session::work::order::{Kind, Stream};
-use session::{contexts, log};
 use std::cell::Cell;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// What is to be done when nothing holds it back any more.
 enum Task {
@@ -86,12 +94,6 @@ thread_local! {
     /// The place of the entry that this thread is doing: only what is before it holds it back.
     static DOING: Cell<Option<usize>> = const { Cell::new(None) };
 }
-
-/// Between two looks at words that do not hold, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_micros(50);
-const LAST_PAUSE: Duration = Duration::from_millis(5);
-/// After so long the program is told what it waits for.
-const LONG: Duration = Duration::from_secs(10);
 
 fn queue() -> MutexGuard<'static, VecDeque<Entry>> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -185,7 +187,7 @@ fn push(stream: &Arc<Stream>, records: Vec<Arc<Event>>, waits: Vec<u32>, task: T
     let full = testing::late() && queue.len() >= LATE_AT_MOST;
     drop(queue);
     if full {
-        // What fails is told by what waits for it.
+        // What waits for it reports what fails.
         let _ = advance_to(None);
     }
 }
@@ -201,159 +203,23 @@ pub fn destroy_behind(event: &Arc<Event>, destroy: impl FnOnce() -> Outcome + 's
     last.inspect(|stream| add_call(stream, destroy)).is_some()
 }
 
-/// The work of the entry at that place, if nothing before holds it back.
-fn take(queue: &mut VecDeque<Entry>, at: usize) -> Option<(Arc<Stream>, u32, Task)> {
-    let stream = queue[at].stream.clone();
-    if queue.iter().take(at).any(|before| ordered(&before.stream, &stream)) {
-        return None;
-    }
-    let entry = &mut queue[at];
-    Some((stream, entry.context, std::mem::replace(&mut entry.task, Task::UnderWay)))
-}
-
-/// Does what is held back no longer. What fails fails behind its call: the first error is the result.
-pub fn advance() -> Outcome {
-    if !any() || testing::late() {
-        return Ok(());
-    }
-    advance_to(None)
-}
-
-/// What has to be done for the goal: everything, unless streams run late. One entry for each of the queue's.
-fn needed(queue: &VecDeque<Entry>, goal: Option<Goal<'_>>) -> Vec<bool> {
-    let Some(goal) = goal.filter(|_| testing::late()) else { return vec![true; queue.len()] };
-    let (mut streams, mut events) = (HashSet::new(), HashSet::<u32>::new());
-    let (mut legacy, mut blocking) = (false, false);
-    let mut wanted = vec![false; queue.len()];
-    for (entry, wanted) in queue.iter().zip(&mut wanted).rev() {
-        *wanted = goal.is(entry)
-            || streams.contains(&entry.stream.number)
-            || entry.records.iter().any(|event| events.contains(&event.number))
-            || legacy && entry.stream.kind == Kind::Legacy
-            || blocking && entry.stream.kind == Kind::Blocking;
-        if *wanted {
-            streams.insert(entry.stream.number);
-            events.extend(&entry.waits);
-            legacy |= entry.stream.kind == Kind::Blocking;
-            blocking |= entry.stream.kind == Kind::Legacy;
-        }
-    }
-    wanted
-}
-
-/// Does what the goal needs of what is held back no longer.
-fn advance_to(goal: Option<Goal<'_>>) -> Outcome {
-    if doing().is_some() {
-        return Ok(());
-    }
-    let _advancing = ADVANCING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut first_error = Ok(());
-    let mut at = 0;
-    let wanted = needed(&queue(), goal);
-    // What is added meanwhile is behind these.
-    for wanted in wanted {
-        let taken = {
-            let mut queue = queue();
-            if at >= queue.len() {
-                break;
-            }
-            if wanted {
-                take(&mut queue, at)
-            } else {
-                None
-            }
-        };
-        let Some((stream, context, task)) = taken else {
-            at += 1;
-            continue;
-        };
-        let (left, done) = perform(&stream, context, task, at);
-        first_error = first_error.and(done);
-        let mut queue = queue();
-        match left {
-            Some(task) => {
-                queue[at].task = task;
-                at += 1;
-            }
-            None => drop(queue.remove(at)),
-        }
-        note(&queue);
-    }
-    first_error
-}
-
-/// What is left of the entry at that place.
-fn perform(stream: &Arc<Stream>, context: u32, task: Task, at: usize) -> (Option<Task>, Outcome) {
-    let _acting = contexts::act_for(context);
-    DOING.set(Some(at));
-    let result = match task {
-        // SAFETY: the program's promise when it made the call: the memory is there until the stream is synchronized.
-        Task::Launch(mut exec, position) => match unsafe { exec.launch_from(stream, position) } {
-            Ok(Some(position)) => (Some(Task::Launch(exec, position)), Ok(())),
-            Ok(None) => (None, Ok(())),
-            Err(error) => (None, Err(error)),
-        },
-        Task::Call(call) => (None, (call.0)()),
-        Task::UnderWay => (None, Err(Error::UNKNOWN)),
-    };
-    DOING.set(None);
-    result
-}
-
-/// Waits until nothing that the goal needs is held.
-fn wait_for(goal: Goal<'_>) -> Outcome {
-    if !any() || doing().is_some() {
-        return Ok(());
-    }
-    let (start, mut pause, mut told) = (Instant::now(), FIRST_PAUSE, false);
-    loop {
-        advance_to(Some(goal))?;
-        if testing::late() && holds(goal) {
-            advance_to(None)?; // it waits for a word, which other work may set
-        }
-        if !holds(goal) {
-            return Ok(());
-        }
-        if !told && start.elapsed() > LONG {
-            told = true;
-            tell_words();
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(LAST_PAUSE);
-    }
-}
-
-#[cold]
-fn tell_words() {
-    for entry in queue().iter() {
-        if let Task::Launch(exec, position) = &entry.task {
-            if let Some(address) = exec.awaited(*position) {
-                log::error(format_args!(
-                    "a stream has waited {} s for the word at {address:#x} (cuStreamWaitValue)",
-                    LONG.as_secs()
-                ));
-            }
-        }
-    }
-}
-
 /// Waits until no held work is in the way of what the stream is given now.
-pub fn settle(stream: &Stream) -> Outcome {
+pub fn complete(stream: &Stream) -> Outcome {
     wait_for(Goal::Stream(stream))
 }
 
 /// Waits until none of the work is held that the stream was given.
-pub fn settle_work(stream: &Stream) -> Outcome {
+pub fn complete_work(stream: &Stream) -> Outcome {
     wait_for(Goal::WorkOf(stream))
 }
 
 /// Waits until none of the current context is held.
-pub fn settle_all() -> Outcome {
+pub fn complete_all() -> Outcome {
     wait_for(Goal::Context(contexts::acting()))
 }
 
 /// Waits until no record of the event is held.
-pub fn settle_event(event: &Event) -> Outcome {
+pub fn complete_event(event: &Event) -> Outcome {
     wait_for(Goal::Event(event))
 }
 

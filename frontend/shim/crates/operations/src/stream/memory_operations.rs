@@ -1,7 +1,8 @@
 //! Memory operations of streams: writes of a word, and waits until a word compares with a value.
 //!
-//! A write is a copy of 4 or 8 bytes in the stream's order. A wait reads the word behind all work that precedes it: where the word compares, the
-//! wait is over. Where it does not, the wait and what comes behind it are held in the guest until it does (`held`).
+//! A write is a copy of 4 or 8 bytes in the stream's order. A wait reads the word behind all work that precedes it:
+//! where the word compares, the wait is over. Where it does not, the wait and what comes behind it are held in the
+//! guest until it does (`held`).
 //!
 //! Source: CUDA driver API, "Stream Memory Operations".
 
@@ -173,7 +174,8 @@ pub fn submit(stream: &Arc<Stream>, operations: Vec<Operation>) -> Outcome {
     held::advance()
 }
 
-/// Does the operations from the first one on in the order of a stream that is not being captured, up to a wait that is not over: its place.
+/// Does the operations from the first one on in the order of a stream that is not being captured, up to a wait that is
+/// not over: its place.
 pub fn run(stream: &Arc<Stream>, operations: &[Operation], first: usize) -> Outcome<Option<usize>> {
     for (at, operation) in operations.iter().enumerate().skip(first) {
         if !operation.run(stream)? {

@@ -1,6 +1,8 @@
-//! Resource views: a texture of some levels and layers of an array, whose texels are read in another format of the same size.
+//! Resource views: a texture of some levels and layers of an array, whose texels are read in another format of the same
+//! size.
 //!
-//! Pure: the array's numbers and the view's in, what the descriptor says instead out. Block-compressed formats are not there.
+//! Pure: the array's numbers and the view's in, what the descriptor says instead out. Block-compressed formats are not
+//! there.
 //!
 //! Source: CUDA runtime API, cudaCreateTextureObject, cudaResourceViewDesc.
 
@@ -59,8 +61,8 @@ fn format(view: &ResourceViewDesc, own: ChannelFormatDesc) -> Outcome<ChannelFor
 /// What the view shows.
 ///
 /// # Errors
-/// cudaErrorInvalidValue: texels of another size, another extent, or layers that are not there. cudaErrorNotSupported: compressed formats, and
-/// faces of cube maps.
+/// cudaErrorInvalidValue: texels of another size, another extent, or layers that are not there. cudaErrorNotSupported:
+/// compressed formats, and faces of cube maps.
 pub fn shown(view: &ResourceViewDesc, viewed: &Viewed, extent: [u32; 3]) -> Outcome<Shown> {
     let desc = format(view, viewed.desc)?;
     let bytes = |desc| channels(desc).map(|(bits, count)| bits * count);

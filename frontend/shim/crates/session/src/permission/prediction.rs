@@ -1,8 +1,9 @@
 //! Predictions in use: how often a site is still reached, whether it is reached again, and what became of either.
 //!
-//! A prediction is compared with what happens and changes only when the tape is sent: at the last call of the last iteration. It is evaluated
-//! where a loop begins, where it should end, and now and then between. What is mispredicted is counted; the calls themselves are recorded and
-//! replayed the same with and without it, so nothing is lost or repeated.
+//! A prediction is compared with what happens and changes only when the tape is sent: at the last call of the last
+//! iteration. It is evaluated where a loop begins, where it should end, and now and then between. What is mispredicted
+//! is counted; the calls themselves are recorded and replayed the same with and without it, so nothing is lost or
+//! repeated.
 //!
 //! Everything is the thread's own, but for the counters.
 //!
@@ -80,7 +81,8 @@ impl Predictions {
         self.more.get()
     }
 
-    /// Whether the call, from `site`, is the last one of the last iteration of its loop and of those around it. Asked once a call.
+    /// Whether the call, from `site`, is the last one of the last iteration of its loop and of those around it. Asked
+    /// once a call.
     pub fn is_last_of_all(&self, site: Option<&'static Site>) -> bool {
         self.remaining.take() == Some(0) && site.is_some_and(|site| site.ends_iteration() && self.ends_everything(site))
     }
@@ -104,8 +106,8 @@ impl Predictions {
         }
     }
 
-    /// Whether the site is in the middle of its loop, as far as the loop's count was last known. What the count says now is of no
-    /// consequence there, so it is not asked.
+    /// Whether the site is in the middle of its loop, as far as the loop's count was last known. What the count says
+    /// now is of no consequence there, so it is not asked.
     fn goes_on(&self, site: &'static Site) -> bool {
         let mut expected = self.expected.borrow_mut();
         let Expected { remaining, reached } = at(&mut expected, site.number);
@@ -185,7 +187,8 @@ impl Machine for Here<'_> {
         let start = self.object.bias.wrapping_add(address as usize) as *const u8;
         let mut bytes = [0; 8];
         for (index, byte) in bytes.iter_mut().take(size.into()).enumerate() {
-            // SAFETY: inside a readable segment of an object that is never unloaded. Volatile: the program may be writing it.
+            // SAFETY: inside a readable segment of an object that is never unloaded. Volatile: the program may be
+            // writing it.
             *byte = unsafe { start.wrapping_add(index).read_volatile() };
         }
         Some(u64::from_le_bytes(bytes))

@@ -1,8 +1,9 @@
-//! The values that the program holds as `cudaStream_t`, `cudaEvent_t`, `cudaMemPool_t` and the handles of graphs, and the numbers they stand for.
+//! The values that the program holds as `cudaStream_t`, `cudaEvent_t`, `cudaMemPool_t` and the handles of graphs, and
+//! the numbers they stand for.
 //!
 //! A value is a tag above a 32-bit number. The tags make it a non-canonical address on x86-64 and an unmapped one
-//! elsewhere: a program that wrongly dereferences a handle faults at once instead of reading something. An event is never
-//! taken for a stream. Numbers (`process::mint`) are never reused, so that a destroyed handle stays invalid.
+//! elsewhere: a program that wrongly dereferences a handle faults at once instead of reading something. An event is
+//! never taken for a stream. Numbers (`process::mint`) are never reused, so that a destroyed handle stays invalid.
 
 const NUMBER_BITS: u32 = 32;
 /// Numbers below are the tape's own.

@@ -1,20 +1,20 @@
 //! Which streams have work that the guest has not yet seen completed.
 //!
-//! Owns the streams of the session and, for each, positions of the tape; owns neither the tape nor CUDA's handles. With it a
-//! synchronization that has nothing to wait for is answered without a round trip, and never one that has.
+//! Owns the streams of the session and, for each, positions of the tape; owns neither the tape nor CUDA's handles. With
+//! it a synchronization that has nothing to wait for is answered without a round trip, and never one that has.
 //!
 //! Positions are ticks of one clock. Work is marked while its record is appended, under the tape's lock (`mark`); a
-//! synchronization reads the clock first and is appended afterwards. So every mark at or below the position of an answered
-//! synchronization belongs to a record that precedes it on the tape, whatever the threads do: errors are to the side of a
-//! round trip too many.
+//! synchronization reads the clock first and is appended afterwards. So every mark at or below the position of an
+//! answered synchronization belongs to a record that precedes it on the tape, whatever the threads do: errors are to
+//! the side of a round trip too many.
 //!
-//! What completes what (CUDA runtime API, "Stream synchronization behavior"): an action in the legacy stream waits for all
-//! earlier work of the blocking streams, and their later work waits for it; non-blocking streams take no part. Where the
-//! documentation leaves open whether synchronizing the legacy stream waits for the blocking streams (or the reverse,
-//! without work in between), the guest asks the host once and draws no conclusion about the other stream.
+//! What completes what (CUDA runtime API, "Stream synchronization behavior"): an action in the legacy stream waits for
+//! all earlier work of the blocking streams, and their later work waits for it; non-blocking streams take no part.
+//! Where the documentation leaves open whether synchronizing the legacy stream waits for the blocking streams (or the
+//! reverse, without work in between), the guest asks the host once and draws no conclusion about the other stream.
 //!
-//! Locking: `streams` is read-locked briefly, never while anything waits; the marks are atomics. The clock and the marks of work are
-//! written under the tape's lock only, so that no locked instruction is needed for them.
+//! Locking: `streams` is read-locked briefly, never while anything waits; the marks are atomics. The clock and the
+//! marks of work are written under the tape's lock only, so that no locked instruction is needed for them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{

@@ -1,7 +1,7 @@
 //! Copies to pinned memory that were recorded but not waited for: which host memory will still be written.
 //!
-//! Their data arrives with the reply to their group, hence before any later synchronization is answered, and a program may
-//! look at it only then. Before the memory is released, or read by a copy to the device (which captures its source
+//! Their data arrives with the reply to their group, hence before any later synchronization is answered, and a program
+//! may look at it only then. Before the memory is released, or read by a copy to the device (which captures its source
 //! at the call, where CUDA would read it later, in the stream's order), the copies to it are waited for.
 //!
 //! Locking: one mutex, a leaf; skipped while there are none.

@@ -1,0 +1,37 @@
+"""From a driver's result to the guest's error.
+
+Owns the list of results that ruin a CUDA context. The codes themselves are the same numbers on both sides.
+
+Source: CUDA runtime API, enum cudaError ("the process must be terminated and relaunched").
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from farlane.backend.device.base import CudaError
+from farlane.backend.device.gpu.driver.interface import DriverError
+
+STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def to_cuda(error: DriverError) -> CudaError:
+    return CudaError(error.code, str(error), sticky=error.code in STICKY)
+
+
+def translated(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of which a driver's error leaves as the guest's."""
+
+    @functools.wraps(method)
+    def call(*arguments: P.args, **keywords: P.kwargs) -> R:
+        try:
+            return method(*arguments, **keywords)
+        except DriverError as error:
+            raise to_cuda(error) from None
+
+    return call

@@ -1,0 +1,101 @@
+"""Work as the driver's C structures: what interface.py says in tuples, filled in for cuda.h.
+
+Owns which field means what, and the values that the driver insists on though they say nothing: pitches of single rows, heights of single slices.
+
+Source: CUDA driver API, "Graph Management", cuMemcpy3D, cuTexObjectCreate.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from farlane.backend.device.gpu.driver import prototypes as p
+from farlane.backend.device.gpu.driver.interface import (
+    ArraySpec,
+    BoxEnd,
+    BoxWork,
+    CopyWork,
+    KernelWork,
+    SetWork,
+    TexelSource,
+    TextureSpec,
+)
+
+
+def kernel_node(work: KernelWork) -> p.CUDA_KERNEL_NODE_PARAMS:
+    return p.CUDA_KERNEL_NODE_PARAMS(
+        work.function, *work.grid, *work.block, work.shared_bytes, work.pointers, work.extra
+    )
+
+
+def cooperative_launch(
+    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, stream: int
+) -> p.CUlaunchConfig:
+    """cuLaunchCooperativeKernel takes no parameters as one buffer, this does."""
+    attribute = p.CUlaunchAttribute(id=p.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+    attribute.value.cooperative = 1
+    return p.CUlaunchConfig(*grid, *block, shared_bytes, stream, ctypes.pointer(attribute), 1)
+
+
+def set_node(work: SetWork) -> p.CUDA_MEMSET_NODE_PARAMS:
+    return p.CUDA_MEMSET_NODE_PARAMS(work.address, work.pitch, work.value, work.element, work.width, work.height)
+
+
+def copy_node(work: CopyWork) -> p.CUDA_MEMCPY3D:
+    """One row where it can be: only such nodes can be given other addresses later."""
+    width, height = work.width, work.height
+    if height > 1 and work.destination_pitch == work.source_pitch == width:
+        width, height = width * height, 1
+    single = height == 1
+    destination = BoxEnd(address=work.destination, pitch=width if single else work.destination_pitch)
+    source = BoxEnd(address=work.source, pitch=width if single else work.source_pitch)
+    return box_copy(BoxWork(destination, source, width, height))
+
+
+def box_copy(work: BoxWork) -> p.CUDA_MEMCPY3D:
+    copy = p.CUDA_MEMCPY3D(WidthInBytes=work.width, Height=work.height, Depth=work.depth)
+    for side, end in (("src", work.source), ("dst", work.destination)):
+        if end.array:
+            values = {
+                "MemoryType": p.CU_MEMORYTYPE_ARRAY,
+                "Array": end.array,
+                "XInBytes": end.x,
+                "Y": end.y,
+                "Z": end.z,
+            }
+        else:
+            kind, place = (p.CU_MEMORYTYPE_HOST, "Host") if end.host else (p.CU_MEMORYTYPE_DEVICE, "Device")
+            values = {"MemoryType": kind, place: end.address, "Pitch": end.pitch, "Height": work.height}
+        for name, value in values.items():
+            setattr(copy, side + name, value)
+    return copy
+
+
+def array_descriptor(spec: ArraySpec) -> p.CUDA_ARRAY3D_DESCRIPTOR:
+    return p.CUDA_ARRAY3D_DESCRIPTOR(spec.width, spec.height, spec.depth, int(spec.format), spec.channels, spec.flags)
+
+
+def resource_of(source: TexelSource) -> p.CUDA_RESOURCE_DESC:
+    resource = p.CUDA_RESOURCE_DESC()
+    if source.array:
+        resource.resType = p.CU_RESOURCE_TYPE_ARRAY
+        resource.res.array.hArray = source.array
+        return resource
+    if source.bytes:
+        resource.resType = p.CU_RESOURCE_TYPE_LINEAR
+        kind = resource.res.linear
+        kind.sizeInBytes = source.bytes
+    else:
+        resource.resType = p.CU_RESOURCE_TYPE_PITCH2D
+        kind = resource.res.pitch2D
+        kind.width, kind.height, kind.pitchInBytes = source.width, source.height, source.pitch
+    kind.devPtr, kind.format, kind.numChannels = source.address, int(source.format), source.channels
+    return resource
+
+
+def sampling_of(spec: TextureSpec) -> p.CUDA_TEXTURE_DESC:
+    sampling = p.CUDA_TEXTURE_DESC(flags=spec.flags, maxAnisotropy=spec.anisotropy)
+    sampling.addressMode[:] = spec.modes
+    sampling.filterMode = p.CU_TR_FILTER_MODE_LINEAR if spec.linear else p.CU_TR_FILTER_MODE_POINT
+    sampling.borderColor[:] = spec.border
+    return sampling

@@ -1,0 +1,156 @@
+"""Streams and events of one session on a GPU.
+
+Owns the objects that stand for the driver's handles, and CUDA's rules that the driver does not keep for us: what was never recorded, or has no timing,
+has no time. Guest streams are real streams, so their work overlaps as it does natively. The legacy default stream is the driver's own,
+with its waiting for all blocking streams. The per-thread default stream is a blocking stream of the session's: CUDA's own would be the host
+thread's, and the guest's threads share one on the tape.
+
+A copy from the guest in the legacy stream is over, for the guest, when the call returns: a synchronous one of pageable memory, or managed and mapped
+memory that changes sides. Here it is on its way then (staging.py). So work of a non-blocking stream, which does not wait for the legacy one,
+waits for such copies (`wrote`): an event for each run of them that such work follows.
+
+One thread at a time.
+Source: CUDA runtime API, "Stream synchronization behavior", "Event Management".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
+from farlane.backend.device.gpu.driver.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE
+
+
+@dataclass(eq=False)
+class Stream:
+    """`handle`: the driver's."""
+
+    handle: int
+    alive: bool = True
+    blocking: bool = True
+    behind: int = 0  # copies in the legacy stream that its work waits for
+
+
+@dataclass(eq=False)
+class Event:
+    handle: int
+    flags: int
+    recorded: bool = False
+    alive: bool = True
+
+
+class Streams:
+    """The streams and events of one session."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._defaults: dict[int, Stream] = {}
+        self._streams: set[Stream] = set()
+        self._events: set[Event] = set()
+        # Copies from the guest in the legacy stream; those before the mark; and those that are over.
+        self._writes = self._marked = self._done = 0
+        self._mark: int | None = None  # the event behind them
+
+    def default(self, number: int) -> Stream:
+        found = self._defaults.get(number)
+        if found is None:
+            if number == LEGACY_STREAM:
+                found = Stream(LEGACY)
+            elif number == PER_THREAD_STREAM:
+                found = self.create(0, 0)
+            else:
+                raise CudaError(INVALID_RESOURCE_HANDLE, f"there is no default stream {number}")
+            self._defaults[number] = found
+        return found
+
+    def create(self, flags: int, priority: int) -> Stream:
+        handle = self._driver.create_stream(flags & NON_BLOCKING, priority)
+        stream = Stream(handle, blocking=not flags & NON_BLOCKING)
+        self._streams.add(stream)
+        return stream
+
+    def destroy(self, stream: Stream) -> None:
+        self.check(stream)
+        if stream in self._defaults.values():
+            raise CudaError(INVALID_RESOURCE_HANDLE, "a default stream cannot be destroyed")
+        stream.alive = False
+        self._streams.discard(stream)
+        self._driver.destroy_stream(stream.handle)
+
+    def create_event(self, flags: int) -> Event:
+        event = Event(self._driver.create_event(flags & (BLOCKING_SYNC | DISABLE_TIMING)), flags)
+        self._events.add(event)
+        return event
+
+    def destroy_event(self, event: Event) -> None:
+        self.check_event(event)
+        event.alive = False
+        self._events.discard(event)
+        self._driver.destroy_event(event.handle)
+
+    def record(self, event: Event, stream: Stream) -> None:
+        self.check(stream)
+        self.check_event(event)
+        self._driver.record_event(event.handle, stream.handle)
+        event.recorded = True
+
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        for event in (start, end):
+            self.check_event(event)
+            if event.flags & DISABLE_TIMING:
+                raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
+            if not event.recorded:
+                raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
+        return self._driver.elapsed_ms(start.handle, end.handle)
+
+    def handles(self) -> list[int]:
+        """Of all streams that are there."""
+        return [LEGACY, *(stream.handle for stream in self._streams)]
+
+    def check(self, stream: Stream) -> None:
+        if not stream.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the stream has been destroyed")
+        if stream.behind != self._writes and not stream.blocking:
+            self._follow(stream)
+
+    def wrote(self, stream: Stream) -> None:
+        """A copy from the guest was issued in the stream."""
+        if stream.handle == LEGACY:
+            self._writes += 1
+
+    def synchronized(self) -> None:
+        """All work was waited for."""
+        self._done = self._writes
+
+    def _follow(self, stream: Stream) -> None:
+        """The stream's work waits for the copies so far."""
+        stream.behind = self._writes
+        if self._done == self._writes:
+            return
+        if self._mark is None:
+            self._mark = self._driver.create_event(DISABLE_TIMING)
+        if self._marked != self._writes:
+            self._driver.record_event(self._mark, LEGACY)
+            self._marked = self._writes
+        self._driver.wait_event(stream.handle, self._mark)
+
+    def check_event(self, event: Event) -> None:
+        if not event.alive:
+            raise CudaError(INVALID_RESOURCE_HANDLE, "the event has been destroyed")
+
+    def end(self) -> tuple[list[Stream], list[Event]]:
+        """Forgets everything; the caller destroys the handles of what is returned, or their context."""
+        streams, events = list(self._streams), list(self._events)
+        if self._mark is not None:
+            events.append(Event(self._mark, DISABLE_TIMING))
+        self._writes = self._marked = self._done = 0
+        self._mark = None
+        self._streams.clear()
+        self._events.clear()
+        self._defaults.clear()
+        for stream in streams:
+            stream.alive = False
+        for event in events:
+            event.alive = False
+        return streams, events

@@ -1,0 +1,335 @@
+"""The host: one device, the sessions on it, the images they share.
+
+Owns the admission of sessions (versions, limits, the quota) and the list of those that are open. Knows no transport and no protobuf:
+the edge turns a Hello into a `Greeting` and an `Admission` into a Welcome.
+
+Locking: one lock around the list of sessions; the device is never called while it is held.
+Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host".
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib.metadata
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from farlane.backend.device.base import CudaError, Description, Device, Window
+from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, SessionManifests
+from farlane.backend.host.session import Session
+from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
+from farlane.backend.objects.resources import Resources
+
+log = logging.getLogger("farlane.session")
+
+# A guest of version 2 waits for the DATA of RUN_AHEAD, which this host does not send: it is spoken to as one of version 1.
+TAPE_VERSIONS = (1, 3, 4, 5)
+TAPE_VERSION_MIN, TAPE_VERSION_MAX = TAPE_VERSIONS[0], TAPE_VERSIONS[-1]
+DEFAULT_SESSIONS = 64
+DIGESTS_LIMIT = 4096  # images named in one Hello
+OBJECTS_LIMIT = 256  # objects named in one Hello
+CHECKS_LIMIT = 16  # named in one Hello
+MODES = ("none", "calls", "loops")
+
+
+@functools.cache  # reading it takes a millisecond, and every handshake says it
+def version() -> str:
+    return importlib.metadata.version("farlane")
+
+
+class Reason(enum.Enum):
+    """Why a session is refused (session.proto, Refusal.Reason)."""
+
+    VERSION = 1
+    BUSY = 2
+    MALFORMED = 3
+    DEVICE = 4
+
+
+class Refused(Exception):
+    """The session is not admitted; the message is for the guest's user."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What a guest says first (session.proto, Hello)."""
+
+    tape_version_min: int
+    tape_version_max: int
+    client_version: str = ""
+    program: str = ""
+    pid: int = 0
+    mode: str = "calls"
+    module_digests: Sequence[bytes] = ()
+    objects: Sequence[GuestObject] = ()
+    checks: Sequence[str] = ()
+
+
+class HostedSession(Protocol):
+    """A session as its transport and the host see it: in this process (`Session`), or in one of its own (workers/)."""
+
+    name: str
+
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def window(self) -> Window: ...
+    @property
+    def quota(self) -> int: ...
+    @property
+    def used_bytes(self) -> int | None: ...
+    @property
+    def busy_nanoseconds(self) -> int | None: ...
+    @property
+    def images(self) -> SessionImages: ...
+    def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Any]: ...
+    def interrupt(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Processes(Protocol):
+    """What gives each session a process of its own, in the place of a device."""
+
+    descriptions: Sequence[Description]
+
+    def open(
+        self,
+        name: str,
+        tape_version: int,
+        quota: int,
+        checks: Sequence[str],
+        images: SessionImages,
+        known: Sequence[bytes],
+    ) -> tuple[HostedSession, Description]:
+        """`known`: digests of images that the guest has. Raises Refused."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Admission:
+    """An open session and what its guest learns of it (session.proto, Welcome)."""
+
+    session: HostedSession
+    tape_version: int
+    window: Window
+    quota: int
+    device: Description
+    known_modules: Sequence[bytes]
+    manifests: SessionManifests | None = None
+    checks: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What an open session uses (admin.proto, OpenSession)."""
+
+    name: str
+    program: str
+    pid: int
+    memory: int | None
+
+
+class Host:
+    """Sessions on one device, or each in a process that has one."""
+
+    def __init__(
+        self,
+        device: Device | Processes,
+        *,
+        quota: int | None = None,
+        session_limit: int = DEFAULT_SESSIONS,
+        images: ImageStore | None = None,
+        manifests: ManifestStore | None = None,
+    ) -> None:
+        self.device = device
+        self.descriptions = [device.describe()] if isinstance(device, Device) else list(device.descriptions)
+        self.description = self.descriptions[0]
+        self.quota = self.description.total_memory if quota is None else quota
+        self.session_limit = session_limit
+        self.images = images or ImageStore()
+        self.manifests = manifests
+        self._started = time.monotonic()
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._open: dict[str, HostedSession | None] = {}  # None: being opened
+        self._guests: dict[str, Greeting] = {}
+        # For how long the device has worked for sessions that have ended.
+        self._ended_nanoseconds = 0 if isinstance(device, Device) else None
+
+    @property
+    def sessions(self) -> int:
+        """Sessions open now."""
+        with self._lock:
+            return len(self._open)
+
+    @property
+    def uptime(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def usage(self) -> list[Usage]:
+        """The sessions that are open now, in the order in which they opened."""
+        with self._lock:
+            known = [(session, self._guests[name]) for name, session in self._open.items() if session is not None]
+        return [Usage(session.name, guest.program, guest.pid, session.used_bytes) for session, guest in known]
+
+    @property
+    def busy_nanoseconds(self) -> int | None:
+        """For how long the device has worked since the start; None: that is known in the sessions' processes only. A kernel counts when it ends."""
+        with self._lock:
+            if self._ended_nanoseconds is None:
+                return None
+            counts = [session.busy_nanoseconds for session in self._open.values() if session is not None]
+            return self._ended_nanoseconds + sum(count or 0 for count in counts)
+
+    def admit(self, greeting: Greeting, peer: str = "") -> Admission:
+        """Opens a session.
+
+        Args:
+            peer: the transport's name of the guest's address.
+
+        Raises:
+            Refused: with the reason, and nothing left behind.
+        """
+        tape_version = _common_version(greeting)
+        _check(greeting)
+        name = self._reserve()
+        try:
+            session, description = self._open_session(name, tape_version, greeting)
+        except BaseException:
+            self._forget(name)
+            raise
+        with self._lock:
+            self._open[name] = session
+            self._guests[name] = greeting
+        images = session.images
+        known = [digest for digest in greeting.module_digests if images.find(digest) is not None]
+        log.info(
+            "session %s opened: %s (pid %d), client %s, mode %s, %d of %d images known",
+            name, greeting.program or "?", greeting.pid, greeting.client_version or "?", greeting.mode,
+            len(known), len(greeting.module_digests),
+        )  # fmt: skip
+        manifests = None
+        if self.manifests is not None and greeting.mode == "loops":
+            manifests = self.manifests.open(peer, greeting.objects)
+        return Admission(
+            session, tape_version, session.window, session.quota, description, known, manifests, greeting.checks
+        )
+
+    def end(self, session: HostedSession, why: str) -> None:
+        """Closes a session, however it ended. Idempotent; never raises."""
+        if not session.closed:
+            session.close()
+            log.info("session %s ended: %s", session.name, why)
+        self._forget(session.name)
+
+    def close(self) -> None:
+        """Ends what is left and closes the device. The transports have stopped before."""
+        with self._lock:
+            left = [session for session in self._open.values() if session is not None]
+        for session in left:
+            self.end(session, "the host is stopping")
+        if self.manifests is not None:
+            self.manifests.close()
+        self.device.close()
+
+    def _reserve(self) -> str:
+        name = f"s{next(self._numbers)}"
+        with self._lock:
+            if len(self._open) >= self.session_limit:
+                raise Refused(
+                    Reason.BUSY,
+                    f"the host serves {self.session_limit} sessions already, which is its limit: "
+                    "try again later, or start it with a higher --sessions",
+                )
+            self._open[name] = None
+        return name
+
+    def _forget(self, name: str) -> None:
+        with self._lock:
+            session = self._open.pop(name, None)
+            self._guests.pop(name, None)
+            if session is not None and self._ended_nanoseconds is not None:
+                self._ended_nanoseconds += session.busy_nanoseconds or 0
+
+    def _open_session(self, name: str, tape_version: int, greeting: Greeting) -> tuple[HostedSession, Description]:
+        images, checks = SessionImages(self.images), greeting.checks
+        if isinstance(self.device, Device):
+            return open_session(self.device, self.quota, images, name, tape_version, checks), self.description
+        try:
+            return self.device.open(name, tape_version, self.quota, checks, images, greeting.module_digests)
+        except BaseException:
+            images.close()
+            raise
+
+
+def open_session(
+    device: Device, quota: int, images: SessionImages, name: str, tape_version: int, checks: Sequence[str] = ()
+) -> Session:
+    """A session on a device of this process.
+
+    Raises:
+        Refused: the device has no room for it, or failed.
+    """
+    kind = device.name
+    try:
+        context = device.open_context(quota)
+    except CudaError as error:
+        raise Refused(Reason.DEVICE, f"the device {kind!r} has no room: {error.message} ({error.code})") from error
+    except Exception as error:
+        log.exception("the device failed to open a context")
+        raise Refused(Reason.DEVICE, f"the device {kind!r} failed: {error!r}") from error
+    try:
+        if checks:
+            context.check(checks)
+    except CudaError as error:
+        context.close()
+        raise Refused(Reason.DEVICE, error.message) from error
+    try:
+        return Session(name, Resources(context, images), tape_version)
+    except Exception as error:
+        context.close()
+        log.exception("a session could not be made")
+        raise Refused(Reason.DEVICE, f"the device {kind!r} failed: {error!r}") from error
+
+
+def _common_version(greeting: Greeting) -> int:
+    low, high = greeting.tape_version_min, greeting.tape_version_max
+    if not 0 < low <= high:
+        raise Refused(Reason.MALFORMED, f"the first message asks for the tape versions {low} to {high}")
+    best = max((spoken for spoken in TAPE_VERSIONS if low <= spoken <= high), default=None)
+    if best is None:
+        older = "guest" if high < TAPE_VERSION_MAX else "host"
+        raise Refused(
+            Reason.VERSION,
+            f"no common tape version: the guest (Farlane {greeting.client_version or 'unknown'}) speaks {low} to {high}, "
+            f"the host (Farlane {version()}) {' and '.join(map(str, TAPE_VERSIONS))}; upgrade the {older}",
+        )
+    return best
+
+
+def _check(greeting: Greeting) -> None:
+    if len(greeting.module_digests) > DIGESTS_LIMIT:
+        raise Refused(Reason.MALFORMED, f"the first message names more than {DIGESTS_LIMIT} images")
+    if any(len(digest) != DIGEST_BYTES for digest in greeting.module_digests):
+        raise Refused(Reason.MALFORMED, f"an image digest that has not {DIGEST_BYTES} bytes")
+    if len(greeting.objects) > OBJECTS_LIMIT:
+        raise Refused(Reason.MALFORMED, f"the first message names more than {OBJECTS_LIMIT} objects")
+    if any(not 1 <= len(each.identity) <= IDENTITY_BYTES for each in greeting.objects):
+        raise Refused(Reason.MALFORMED, f"an object's identity that has not 1 to {IDENTITY_BYTES} bytes")
+    if len(greeting.checks) > CHECKS_LIMIT:
+        raise Refused(Reason.MALFORMED, f"the first message asks for more than {CHECKS_LIMIT} checks")
+    if greeting.mode not in MODES:
+        raise Refused(Reason.MALFORMED, f"unknown mode {greeting.mode!r}")

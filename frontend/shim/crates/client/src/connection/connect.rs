@@ -1,0 +1,96 @@
+//! Makes the connection: TCP or a Unix socket, with the options a session wants. Blocking; runs on the background
+//! thread.
+
+use crate::error::{OpenError, OpenReason};
+use crate::Endpoint;
+use std::io::{self, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+/// A connected socket, not blocking.
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+}
+
+/// A peer that vanished without a word (machine or network down) is noticed after about this long, by the kernel:
+/// keepalive probes while nothing is sent, the user timeout while something is. HTTP/2 pings are not used: a host may
+/// take frequent ones for abuse and end the connection.
+const KEEPALIVE_IDLE_SECONDS: libc::c_int = 15;
+const KEEPALIVE_INTERVAL_SECONDS: libc::c_int = 5;
+const KEEPALIVE_PROBES: libc::c_int = 4;
+const USER_TIMEOUT_MILLISECONDS: libc::c_int = 35_000;
+
+pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Socket, OpenError> {
+    let result = match endpoint {
+        Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline).map(Socket::Tcp),
+        Endpoint::Unix(path) => {
+            UnixStream::connect(path).and_then(|stream| stream.set_nonblocking(true).map(|()| stream)).map(Socket::Unix)
+        }
+    };
+    result.map_err(|error| explain(endpoint, &error))
+}
+
+fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => {
+                prepare(&stream)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    for (level, option, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, KEEPALIVE_IDLE_SECONDS),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, KEEPALIVE_INTERVAL_SECONDS),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, KEEPALIVE_PROBES),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, USER_TIMEOUT_MILLISECONDS),
+    ] {
+        let value: libc::c_int = value;
+        #[allow(clippy::cast_possible_truncation)] // 4
+        let length = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the option's value is an int that lives over the call, and its size is given.
+        let result = unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+fn explain(endpoint: &Endpoint, error: &io::Error) -> OpenError {
+    let start = "start one with `farlane serve`, or check FARLANE_HOST";
+    let (reason, what) = match error.kind() {
+        ErrorKind::ConnectionRefused => (OpenReason::Unreachable, format!("no host listens there; {start}")),
+        ErrorKind::NotFound if matches!(endpoint, Endpoint::Unix(_)) => {
+            (OpenReason::Unreachable, format!("there is no such socket; {start}"))
+        }
+        ErrorKind::TimedOut => (OpenReason::Timeout, format!("no answer in time; {start}, or raise FARLANE_TIMEOUT")),
+        _ => (OpenReason::Unreachable, format!("{error}; check FARLANE_HOST and the network")),
+    };
+    OpenError::new(reason, format!("cannot connect to {endpoint}: {what}"))
+}

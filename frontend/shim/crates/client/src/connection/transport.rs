@@ -1,0 +1,394 @@
+//! The background thread from its start to its end: connection, handshake, then `conversation` until the session is
+//! over.
+//!
+//! What the guest says first is put together by the thread that opens, while this one connects. It owns the gRPC stream
+//! and is the only thread that fills results. It never waits for a lock that a thread of the program holds while
+//! waiting for the host: the outbox, which such a thread may hold, is only tried.
+
+use crate::connection::age::AgeTimer;
+use crate::connection::connect::{self, Socket};
+use crate::connection::conversation::converse;
+use crate::connection::leaks::Ignored;
+use crate::error::{OpenError, OpenReason};
+use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
+use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
+use crate::incoming::contexts::Contexts;
+use crate::incoming::ledger::Ledger;
+use crate::incoming::reading::Reading;
+use crate::outgoing::carrier::{self, post, Carrier, MAX_REPLY_BYTES};
+use crate::outgoing::outbox::{Limits, Outbox};
+use crate::report::counters::Counters;
+use crate::session::HelloInfo;
+use crate::shared::{self, Shared};
+use crate::{log, Config, Endpoint, Mode, Welcome};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use prost::Message;
+use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::AtomicBool;
+use std::sync::{mpsc, Arc, OnceLock};
+use std::time::Instant;
+use std::{fmt, io, mem, thread};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+use tokio::sync::oneshot;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::{Channel, Uri};
+use tonic::{Code, Status, Streaming};
+
+/// Bytes the host may send ahead of us: bulk data must not wait for window updates.
+const STREAM_WINDOW_BYTES: u32 = 8 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The largest HTTP/2 frame the host may send: bulk data in few pieces.
+const FRAME_BYTES: u32 = 256 << 10;
+
+/// With it loops are not recorded: it has no templates.
+const OLDEST_TAPE: u32 = 1;
+/// The first version with templates.
+const TEMPLATES: u32 = 2;
+
+type Opened = (Arc<Shared>, Welcome);
+
+/// What the background thread tells the one that opens.
+enum Progress {
+    /// The host has taken the call: its headers are there. A process for the session may have to start now.
+    Answered,
+    Ended(Box<Result<Opened, OpenError>>),
+}
+
+/// Starts the background thread and waits until it has opened the session or failed to. `hello` runs on this thread
+/// meanwhile.
+pub(crate) fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Opened, OpenError> {
+    let _ignored = Ignored::begin();
+    let deadline = Instant::now() + config.connect_timeout;
+    let (say, said) = oneshot::channel();
+    // No buffer: a session that is opened too late is never taken for one that somebody has.
+    let (report, reports) = mpsc::sync_channel(0);
+    let task = Task { config: config.clone(), deadline, report };
+    spawn(move || task.run(said))
+        .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot start the connection's thread: {error}")))?;
+    let mut error = timed_out(config);
+    // What is received below reports a connection that has failed meanwhile.
+    let _ = say.send(hello());
+    let mut until = Instant::now() + config.connect_timeout;
+    loop {
+        match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Progress::Answered) => {
+                until = Instant::now() + config.admission_timeout;
+                error = not_admitted(config);
+            }
+            Ok(Progress::Ended(result)) => return *result,
+            Err(mpsc::RecvTimeoutError::Timeout) => return Err(error),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let message = "internal error: the connection's thread ended unexpectedly";
+                return Err(OpenError::new(OpenReason::Local, message));
+            }
+        }
+    }
+}
+
+fn timed_out(config: &Config) -> OpenError {
+    let (endpoint, seconds) = (&config.endpoint, config.connect_timeout.as_secs_f64());
+    OpenError::new(
+        OpenReason::Timeout,
+        format!(
+            "no answer from {endpoint} within {seconds} s: check that a Farlane host runs there (`farlane doctor`), or raise \
+             FARLANE_TIMEOUT"
+        ),
+    )
+}
+
+fn not_admitted(config: &Config) -> OpenError {
+    let (endpoint, seconds) = (&config.endpoint, config.admission_timeout.as_secs_f64());
+    let message = format!("the host at {endpoint} has answered, but opened no session within {seconds} s: see its log");
+    OpenError::new(OpenReason::Timeout, message)
+}
+
+/// Spawns the thread, detached, with the program's signals blocked: its handlers must run on its own threads. The
+/// signals of faults stay deliverable, so that writing a result to a bad address ends as it would in the program.
+pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // SAFETY: the sets are initialized by sigfillset before use, and live over the calls. Only this thread's mask
+    // changes, and it is put back.
+    unsafe {
+        let mut blocked: libc::sigset_t = mem::zeroed();
+        let mut before: libc::sigset_t = mem::zeroed();
+        libc::sigfillset(&raw mut blocked);
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
+            libc::sigdelset(&raw mut blocked, fault);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before);
+        let spawned = thread::Builder::new().name("farlane".to_owned()).spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        spawned.map(drop)
+    }
+}
+
+struct Task {
+    config: Config,
+    deadline: Instant,
+    report: mpsc::SyncSender<Progress>,
+}
+
+impl Task {
+    fn run(self, said: oneshot::Receiver<HelloInfo>) {
+        mem::forget(Ignored::begin()); // until the thread has ended
+        let report = self.report.clone();
+        match panic::catch_unwind(AssertUnwindSafe(|| self.serve(said))) {
+            Ok(Ok(())) => {}
+            // Nobody listens any more when opening timed out.
+            Ok(Err(error)) => drop(report.send(Progress::Ended(Box::new(Err(error))))),
+            Err(_) => log::error(format_args!("internal error: the connection's thread panicked")),
+        }
+    }
+
+    fn serve(self, said: oneshot::Receiver<HelloInfo>) -> Result<(), OpenError> {
+        let socket = connect::connect(&self.config.endpoint, self.deadline)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(|e| local(&e))?;
+        runtime.block_on(async move {
+            let descriptor = socket.as_raw_fd();
+            let channel = self.open_channel(socket).await?;
+            let Ok(info) = said.await else { return Ok(()) }; // who opened has panicked
+            let (sender, mut replies, welcome, counters) = self.shake_hands(channel, &info).await?;
+            let timer = AgeTimer::new().map_err(|e| local(&e))?;
+            let rings = carrier::join(&self.config, &welcome)?;
+            let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor, rings));
+            if shared.reading.is_some() {
+                let own = shared.clone();
+                spawn(move || read_rings(&own)).map_err(|e| local(&e))?;
+            }
+            if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_err() {
+                return Ok(()); // opening timed out meanwhile
+            }
+            let _guard = FailOnPanic(&shared);
+            match converse(&shared, &mut replies).await {
+                Ok(()) => shared.fail("the host ended the session"),
+                Err(why) => shared.fail(&why),
+            }
+            Ok(())
+        })
+    }
+
+    fn share(
+        &self,
+        sender: UnboundedSender<GuestMessage>,
+        welcome: &Welcome,
+        counters: Counters,
+        timer: AgeTimer,
+        socket: RawFd,
+        rings: Option<rings::Rings>,
+    ) -> Shared {
+        let limits = Limits {
+            group_bytes: self.config.group_bytes.clamp(1, usize::try_from(welcome.credit_bytes).unwrap_or(usize::MAX)),
+            message_bytes: welcome.message_bytes as usize,
+            age: self.config.age,
+            record_loops: self.config.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
+        };
+        let (carrier, reading) = match rings {
+            None => (Carrier::Stream(sender), None),
+            Some(rings::Rings { sender: own, receiver, handle }) => {
+                (Carrier::Rings { sender: own, _stream: sender }, Some(Reading::new(receiver, handle)))
+            }
+        };
+        Shared {
+            endpoint: self.config.endpoint.to_string(),
+            status: shared::Status::running(),
+            outbox: Mutex::new(Outbox::new(limits, carrier)),
+            ledger: Ledger::new(welcome.credit_bytes),
+            contexts: Contexts::default(),
+            output: crate::incoming::output::Held::default(),
+            counters,
+            timer,
+            origin: OnceLock::new(),
+            socket,
+            overdue: AtomicBool::new(false),
+            reading,
+        }
+    }
+
+    fn broken(&self, why: &dyn fmt::Display) -> OpenError {
+        let endpoint = &self.config.endpoint;
+        let message = format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST");
+        OpenError::new(OpenReason::Protocol, message)
+    }
+
+    async fn open_channel(&self, socket: Socket) -> Result<Channel, OpenError> {
+        open_channel(&self.config.endpoint, socket).await.map_err(|error| self.broken(&root_cause(&error)))
+    }
+
+    async fn shake_hands(
+        &self,
+        channel: Channel,
+        info: &HelloInfo,
+    ) -> Result<(UnboundedSender<GuestMessage>, Streaming<HostMessage>, Welcome, Counters), OpenError> {
+        let endpoint = &self.config.endpoint;
+        let broken = |why: &dyn fmt::Display| self.broken(why);
+        let counters = Counters::default();
+        let (sender, receiver) = unbounded_channel();
+        post(&sender, guest_message::Kind::Hello(hello(info, self.config.mode)), &counters);
+        let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
+        let mut replies = match client.open(UnboundedReceiverStream::new(receiver)).await {
+            Ok(response) => response.into_inner(),
+            Err(status) if status.code() == Code::Unimplemented => {
+                return Err(broken(&"it speaks gRPC, but has no session service"));
+            }
+            Err(status) => return Err(broken(&describe(&status))),
+        };
+        // A host sends its headers at once; the Welcome comes when the session is open.
+        if self.report.send(Progress::Answered).is_err() {
+            return Err(timed_out(&self.config));
+        }
+        let answer = match replies.message().await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Err(broken(&"it ended the session at once")),
+            Err(status) => return Err(broken(&describe(&status))),
+        };
+        counters.bytes_down.add(answer.encoded_len() as u64);
+        match answer.kind {
+            Some(host_message::Kind::Welcome(welcome)) => {
+                check(endpoint, &welcome)?;
+                check_checks(endpoint, &info.checks, &welcome)?;
+                Ok((sender, replies, welcome, counters))
+            }
+            Some(host_message::Kind::Refusal(refusal)) => {
+                let reason = match refusal.reason() {
+                    refusal::Reason::Version => OpenReason::Version,
+                    _ => OpenReason::Refused,
+                };
+                Err(OpenError::new(reason, format!("the host at {endpoint} refused the session: {}", refusal.message)))
+            }
+            Some(host_message::Kind::Reply(_)) | None => Err(broken(&"its first message is no welcome")),
+        }
+    }
+}
+
+/// The thread that reads rings, as long as the session lasts.
+fn read_rings(shared: &Shared) {
+    if let Some(reading) = &shared.reading {
+        let _ =
+            panic::catch_unwind(AssertUnwindSafe(|| reading.run(shared))).map_err(|_| shared.fail("internal error"));
+    }
+}
+
+/// Whatever happens to the background thread, nobody waits for it for ever.
+struct FailOnPanic<'a>(&'a Shared);
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("internal error");
+        }
+    }
+}
+
+fn local(error: &io::Error) -> OpenError {
+    OpenError::new(OpenReason::Local, format!("cannot set up the connection: {error}"))
+}
+
+fn hello(info: &HelloInfo, mode: Mode) -> Hello {
+    Hello {
+        tape_version_min: OLDEST_TAPE,
+        tape_version_max: tape::VERSION,
+        client_version: env!("CARGO_PKG_VERSION").to_owned(),
+        objects: info.objects.clone(),
+        program: info.program.clone(),
+        pid: info.pid,
+        mode: mode.as_str().to_owned(),
+        checks: info.checks.clone(),
+        module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
+    }
+}
+
+/// What a session cannot do without.
+fn check(endpoint: &Endpoint, welcome: &Welcome) -> Result<(), OpenError> {
+    if !(OLDEST_TAPE..=tape::VERSION).contains(&welcome.tape_version) {
+        let message = format!(
+            "the host at {endpoint} (version {}) wants tape version {}, this shim writes versions {OLDEST_TAPE} to {}: install the same version \
+             of Farlane on both sides",
+            welcome.host_version,
+            welcome.tape_version,
+            tape::VERSION
+        );
+        return Err(OpenError::new(OpenReason::Version, message));
+    }
+    let longest = tape::MAX_RECORD_BYTES as u64;
+    if u64::from(welcome.message_bytes) < longest || welcome.credit_bytes < longest {
+        let message = format!(
+            "the host at {endpoint} takes messages of {} bytes and grants {} bytes of credit: both must hold the longest \
+             record ({longest} bytes)",
+            welcome.message_bytes, welcome.credit_bytes
+        );
+        return Err(OpenError::new(OpenReason::Protocol, message));
+    }
+    Ok(())
+}
+
+/// A host of an older version would check nothing, without a word.
+fn check_checks(endpoint: &Endpoint, wanted: &[String], welcome: &Welcome) -> Result<(), OpenError> {
+    match wanted.iter().find(|name| !welcome.checks.contains(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!(
+                "the host at {endpoint} (version {}) does not check kernels for \"{name}\"",
+                welcome.host_version
+            );
+            Err(OpenError::new(OpenReason::Version, message))
+        }
+    }
+}
+
+/// A channel over this one socket; it never connects again.
+pub(crate) async fn open_channel(endpoint: &Endpoint, socket: Socket) -> Result<Channel, tonic::transport::Error> {
+    let authority = match endpoint {
+        Endpoint::Tcp { .. } => endpoint.to_string().replacen("grpc://", "http://", 1),
+        Endpoint::Unix(_) => "http://localhost".to_owned(),
+    };
+    let mut socket = Some(socket);
+    let connector = tower::service_fn(move |_: Uri| {
+        let taken = socket.take();
+        async move { taken.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)).and_then(adopt) }
+    });
+    Channel::from_shared(authority)
+        .unwrap_or_else(|_| Channel::from_static("http://localhost")) // a name that no URI can hold
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
+        .connect_with_connector(connector)
+        .await
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+fn adopt(socket: Socket) -> io::Result<TokioIo<Box<dyn Stream>>> {
+    let stream: Box<dyn Stream> = match socket {
+        Socket::Tcp(stream) => Box::new(TcpStream::from_std(stream)?),
+        Socket::Unix(stream) => Box::new(UnixStream::from_std(stream)?),
+    };
+    Ok(TokioIo::new(stream))
+}
+
+/// A gRPC status in words: what the connection suffered from, or what the host said.
+pub(crate) fn describe(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(cause) => root_cause(cause),
+        None if status.message().is_empty() => status.code().to_string(),
+        None => status.message().to_owned(),
+    }
+}
+
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let text = cause.to_string();
+    // HTTP/2's words for it, which carry no kind of error that could be asked for.
+    let ended = ["broken pipe", "connection reset", "unexpected end of file"].iter().any(|words| text.contains(words));
+    if ended {
+        "the host closed the connection".to_owned()
+    } else {
+        text
+    }
+}

@@ -1,0 +1,351 @@
+//! One awaited result: a thread waits, the background thread fills it.
+//!
+//! The filler writes DATA straight into the waiting thread's destination, checked against what that thread asked for.
+//! It does so only before `complete`, and the waiting thread leaves only after it, so the destination outlives every
+//! write.
+//! Locking: the state's lock is a leaf, nothing else is locked under it. A waiting thread sleeps at once: the fastest
+//! answer (a host in the same process) takes ten times as long as it would be reasonable to spin, and measured
+//! latencies were no better with spinning.
+
+use parking_lot::{Condvar, Mutex};
+use tape::ResultRecord;
+
+/// Where a read goes: `height` rows of `width` bytes, `pitch` bytes apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Destination {
+    pub ptr: *mut u8,
+    pub pitch: usize,
+    pub width: usize,
+    pub height: usize,
+}
+
+/// The host's answer to one awaited operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// The `cudaError_t` of the operation (0: success).
+    pub error: i32,
+    /// The VALUE; 0 for operations that answer with a status.
+    pub value: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    target: Target,
+    outcome: Option<Answer>,
+    end: Option<End>,
+}
+
+/// Why nothing more comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Complete,
+    Dead,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// STATUS or VALUE.
+    Answer,
+    /// So many of them, in order.
+    Answers {
+        answers: Vec<Answer>,
+        wanted: usize,
+    },
+    Rows {
+        destination: Destination,
+        total: u64,
+        received: u64,
+    },
+}
+
+// SAFETY: the destination's pointer is used by the background thread only, while the thread that handed it in waits
+// (see the module's comment); the contract of `Session::read` makes its rows writable for that time.
+unsafe impl Send for State {}
+
+/// Why a result does not belong to what was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unexpected(pub(crate) &'static str);
+
+impl Waiter {
+    pub(crate) fn for_answer() -> Self {
+        Self::new(Target::Answer, None)
+    }
+
+    /// At least one.
+    pub(crate) fn for_answers(wanted: usize) -> Self {
+        Self::new(Target::Answers { answers: Vec::with_capacity(wanted), wanted }, None)
+    }
+
+    /// The answers that have come.
+    pub(crate) fn take_answers(&self) -> Vec<Answer> {
+        match &mut self.state.lock().target {
+            Target::Answers { answers, .. } => std::mem::take(answers),
+            _ => Vec::new(),
+        }
+    }
+
+    /// None when the destination's size overflows: no memory has such a size.
+    pub(crate) fn for_rows(destination: Destination) -> Option<Self> {
+        let total = (destination.width as u64).checked_mul(destination.height as u64)?;
+        if destination.height > 1 {
+            if destination.pitch < destination.width {
+                return None;
+            }
+            destination.pitch.checked_mul(destination.height)?;
+        }
+        // Nothing to read: the host may well answer without a record.
+        let outcome = (total == 0).then_some(Answer { error: 0, value: 0 });
+        Some(Self::new(Target::Rows { destination, total, received: 0 }, outcome))
+    }
+
+    fn new(target: Target, outcome: Option<Answer>) -> Self {
+        let state = State { target, outcome, end: None };
+        Self { state: Mutex::new(state), wake: Condvar::new() }
+    }
+
+    /// Background thread: the result is there; the next one of a run goes `step` bytes further on. False: it is not.
+    pub(crate) fn advance(&self, step: isize) -> bool {
+        let mut state = self.state.lock();
+        let State { target, outcome, .. } = &mut *state;
+        if let Target::Answers { .. } = target {
+            return outcome.is_none();
+        }
+        let (Some(_), Target::Rows { destination, total, received }) = (*outcome, target) else { return false };
+        destination.ptr = destination.ptr.wrapping_offset(step);
+        *received = 0;
+        *outcome = (*total == 0).then_some(Answer { error: 0, value: 0 });
+        true
+    }
+
+    /// Background thread: one result record for this slot.
+    pub(crate) fn fill(&self, record: &ResultRecord<'_>) -> Result<(), Unexpected> {
+        let mut state = self.state.lock();
+        let State { target, outcome, .. } = &mut *state;
+        match (target, *record) {
+            (Target::Answer, ResultRecord::Status { error, .. }) if outcome.is_none() => {
+                *outcome = Some(Answer { error, value: 0 });
+            }
+            (Target::Answer, ResultRecord::Value { error, value, .. }) if outcome.is_none() => {
+                *outcome = Some(Answer { error, value });
+            }
+            (Target::Answers { answers, wanted }, ResultRecord::Status { .. } | ResultRecord::Value { .. })
+                if outcome.is_none() =>
+            {
+                let value = if let ResultRecord::Value { value, .. } = *record { value } else { 0 };
+                answers.push(Answer { error: record.error(), value });
+                *outcome = (answers.len() == *wanted).then_some(Answer { error: 0, value: 0 });
+            }
+            (Target::Answer | Target::Answers { .. }, ResultRecord::Data { .. }) => {
+                return Err(Unexpected("data where a status was awaited"));
+            }
+            (Target::Rows { total, .. }, ResultRecord::Data { error, data, .. })
+                if *total == 0 && data.is_empty() && *outcome == Some(Answer { error: 0, value: 0 }) =>
+            {
+                *outcome = Some(Answer { error, value: 0 });
+            }
+            (Target::Rows { destination, total, received }, ResultRecord::Data { error, offset, data, .. })
+                if outcome.is_none() =>
+            {
+                if error != 0 {
+                    *outcome = Some(Answer { error, value: 0 });
+                    return Ok(());
+                }
+                if offset != *received {
+                    return Err(Unexpected("data out of order"));
+                }
+                if data.len() as u64 > *total - *received {
+                    return Err(Unexpected("more data than was asked for"));
+                }
+                // SAFETY: [received, received + data.len()) lies inside the packed rows, as just checked.
+                unsafe { destination.store(*received, data) };
+                *received += data.len() as u64;
+                if *received == *total {
+                    *outcome = Some(Answer { error: 0, value: 0 });
+                }
+            }
+            (Target::Rows { .. }, ResultRecord::Data { .. }) => {
+                return Err(Unexpected("data after the end"));
+            }
+            (Target::Rows { .. }, _) => return Err(Unexpected("no data where data was awaited")),
+            (Target::Answer | Target::Answers { .. }, _) => return Err(Unexpected("a second answer")),
+        }
+        Ok(())
+    }
+
+    /// Background thread: nothing more comes. False when the result is not complete (the waiting thread still waits).
+    pub(crate) fn complete(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.outcome.is_none() {
+            return false;
+        }
+        state.end = Some(End::Complete);
+        drop(state);
+        self.wake.notify_one();
+        true
+    }
+
+    /// No result will come.
+    pub(crate) fn abandon(&self) {
+        self.state.lock().end = Some(End::Dead);
+        self.wake.notify_one();
+    }
+
+    /// Whether `wait` would not wait.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().end.is_some()
+    }
+
+    /// Waits for the outcome; None when the transport died first.
+    pub(crate) fn wait(&self) -> Option<Answer> {
+        let mut state = self.state.lock();
+        loop {
+            match state.end {
+                Some(End::Complete) => return state.outcome,
+                Some(End::Dead) => return None,
+                None => self.wake.wait(&mut state),
+            }
+        }
+    }
+}
+
+impl Destination {
+    /// Copies packed bytes, which start `offset` bytes into the packed rows, to where they belong.
+    ///
+    /// # Safety
+    /// `offset + data.len()` is at most `width * height`, and the rows are writable.
+    pub(crate) unsafe fn store(&self, offset: u64, mut data: &[u8]) {
+        #[allow(clippy::cast_possible_truncation)] // at most width * height, which fits the address space
+        let offset = offset as usize;
+        if data.is_empty() {
+            return;
+        }
+        let (mut row, mut column) = (offset / self.width, offset % self.width);
+        while !data.is_empty() {
+            let piece = data.len().min(self.width - column);
+            // SAFETY: row < height and column + piece <= width, by the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.ptr.add(row * self.pitch + column), piece) };
+            data = &data[piece..];
+            row += 1;
+            column = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(offset: u64, bytes: &[u8]) -> ResultRecord<'_> {
+        ResultRecord::Data { slot: 1, error: 0, offset, data: bytes }
+    }
+
+    fn rows(memory: &mut [u8], pitch: usize, width: usize, height: usize) -> Waiter {
+        Waiter::for_rows(Destination { ptr: memory.as_mut_ptr(), pitch, width, height }).expect("fits")
+    }
+
+    #[test]
+    fn chunks_land_in_their_rows_and_nowhere_else() {
+        let mut memory = [0_u8; 14];
+        let waiter = rows(&mut memory, 5, 3, 3);
+        for (offset, bytes) in [(0, &[1, 2][..]), (2, &[3, 4, 5, 6, 7]), (7, &[]), (7, &[8, 9])] {
+            assert_eq!(waiter.fill(&data(offset, bytes)), Ok(()));
+        }
+        assert!(waiter.complete());
+        assert_eq!(waiter.wait(), Some(Answer { error: 0, value: 0 }));
+        assert_eq!(memory, [1, 2, 3, 0, 0, 4, 5, 6, 0, 0, 7, 8, 9, 0]);
+    }
+
+    #[test]
+    fn data_that_was_not_asked_for_is_refused_and_not_written() {
+        let mut memory = [0_u8; 8];
+        let waiter = rows(&mut memory, 4, 4, 1);
+        assert!(waiter.fill(&data(1, &[9])).is_err(), "a gap");
+        assert!(waiter.fill(&data(0, &[9; 5])).is_err(), "too long");
+        assert!(waiter.fill(&data(u64::MAX, &[9])).is_err(), "far outside");
+        assert!(waiter.fill(&ResultRecord::Status { slot: 1, error: 0 }).is_err());
+        assert!(!waiter.complete());
+        assert_eq!(waiter.fill(&data(0, &[1; 4])), Ok(()));
+        assert!(waiter.fill(&data(4, &[9])).is_err(), "behind the end");
+        assert_eq!(memory, [1, 1, 1, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn an_error_ends_a_read() {
+        let mut memory = [0_u8; 4];
+        let waiter = rows(&mut memory, 4, 4, 1);
+        assert_eq!(waiter.fill(&data(0, &[1])), Ok(()));
+        assert_eq!(waiter.fill(&ResultRecord::Data { slot: 1, error: 700, offset: 0, data: &[] }), Ok(()));
+        assert!(waiter.fill(&data(1, &[1])).is_err());
+        assert!(waiter.complete());
+        assert_eq!(waiter.wait(), Some(Answer { error: 700, value: 0 }));
+    }
+
+    #[test]
+    fn an_empty_read_is_answered_with_or_without_a_record() {
+        let waiter =
+            Waiter::for_rows(Destination { ptr: std::ptr::null_mut(), pitch: 0, width: 0, height: 9 }).expect("fits");
+        assert!(waiter.complete());
+        let waiter =
+            Waiter::for_rows(Destination { ptr: std::ptr::null_mut(), pitch: 0, width: 7, height: 0 }).expect("fits");
+        assert!(waiter.fill(&data(0, &[1])).is_err());
+        assert_eq!(waiter.fill(&ResultRecord::Data { slot: 1, error: 1, offset: 0, data: &[] }), Ok(()));
+        assert_eq!(waiter.wait_after_complete(), Some(Answer { error: 1, value: 0 }));
+    }
+
+    #[test]
+    fn impossible_destinations_are_refused() {
+        let make =
+            |pitch, width, height| Waiter::for_rows(Destination { ptr: std::ptr::null_mut(), pitch, width, height });
+        assert!(make(usize::MAX, usize::MAX, 2).is_none());
+        assert!(make(3, 4, 2).is_none(), "rows would overlap");
+        assert!(make(0, 4, 1).is_some(), "the pitch of a single row does not matter");
+    }
+
+    #[test]
+    fn a_second_answer_is_refused() {
+        let waiter = Waiter::for_answer();
+        assert!(!waiter.complete());
+        assert_eq!(waiter.fill(&ResultRecord::Value { slot: 1, error: 0, value: 7 }), Ok(()));
+        assert!(waiter.fill(&ResultRecord::Status { slot: 1, error: 0 }).is_err());
+        assert!(waiter.fill(&data(0, &[])).is_err());
+        assert_eq!(waiter.wait_after_complete(), Some(Answer { error: 0, value: 7 }));
+    }
+
+    #[test]
+    fn several_answers_are_one_outcome() {
+        let waiter = Waiter::for_answers(2);
+        assert_eq!(waiter.fill(&ResultRecord::Value { slot: 1, error: 0, value: 7 }), Ok(()));
+        assert!(!waiter.complete() && waiter.advance(0));
+        assert!(waiter.fill(&data(0, &[])).is_err());
+        assert_eq!(waiter.fill(&ResultRecord::Value { slot: 2, error: 13, value: 0 }), Ok(()));
+        assert!(!waiter.advance(0), "there is no third one");
+        assert!(waiter.fill(&ResultRecord::Status { slot: 3, error: 0 }).is_err());
+        assert_eq!(waiter.wait_after_complete(), Some(Answer { error: 0, value: 0 }));
+        assert_eq!(waiter.take_answers(), [Answer { error: 0, value: 7 }, Answer { error: 13, value: 0 }]);
+    }
+
+    #[test]
+    fn abandoning_wakes_the_waiting_thread() {
+        let waiter = std::sync::Arc::new(Waiter::for_answer());
+        let thread = std::thread::spawn({
+            let waiter = waiter.clone();
+            move || waiter.wait()
+        });
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        waiter.abandon();
+        assert_eq!(thread.join().expect("no panic"), None);
+    }
+
+    impl Waiter {
+        fn wait_after_complete(&self) -> Option<Answer> {
+            assert!(self.complete());
+            self.wait()
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What carries messages to the host: the gRPC stream, or rings in shared memory where the host is on this machine (tape.md, "Rings").
+
+use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage, Tape};
+use crate::report::counters::Counters;
+use crate::{log, Config, Endpoint, OpenError, OpenReason, Transport, Welcome};
+use prost::encoding::encode_varint;
+use prost::Message;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// The rings' socket lies beside the host's own.
+const SUFFIX: &str = ".rings";
+const TICKET_BYTES: usize = 16;
+/// How long the host may take to give rings.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The largest message taken from a host.
+pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
+
+/// The way to the host. The gRPC stream stays open beside the rings: its end is the session's.
+pub(crate) enum Carrier {
+    Stream(UnboundedSender<GuestMessage>),
+    Rings { sender: rings::Sender, _stream: UnboundedSender<GuestMessage> },
+}
+
+impl fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stream(_) => "Stream",
+            Self::Rings { .. } => "Rings",
+        })
+    }
+}
+
+impl Carrier {
+    /// Sends a message; through rings it waits while these are full. What cannot be sent any more is dropped: whoever waits is told by the end of
+    /// the session.
+    pub(crate) fn post(&mut self, kind: Kind, counters: &Counters) {
+        match self {
+            Self::Stream(stream) => post(stream, kind, counters),
+            Self::Rings { sender, .. } => {
+                let sent = match kind {
+                    Kind::Tape(tape) => send_tape(sender, &tape),
+                    other => send(sender, &[&GuestMessage { kind: Some(other) }.encode_to_vec()]),
+                };
+                counters.bytes_up.add(sent);
+            }
+        }
+    }
+}
+
+/// The message's bytes; 0 when it was not sent.
+fn send(sender: &mut rings::Sender, slices: &[&[u8]]) -> u64 {
+    match sender.send(slices, None) {
+        Ok(()) => slices.iter().map(|slice| slice.len() as u64).sum(),
+        Err(_) => 0,
+    }
+}
+
+/// A GuestMessage whose Tape's records are taken from where they are.
+fn send_tape(sender: &mut rings::Sender, tape: &Tape) -> u64 {
+    let (mut inner, mut head) = (Vec::with_capacity(24), Vec::with_capacity(32));
+    if tape.group != 0 {
+        inner.push(0x08);
+        encode_varint(tape.group, &mut inner);
+    }
+    if !tape.records.is_empty() {
+        inner.push(0x12);
+        encode_varint(tape.records.len() as u64, &mut inner);
+    }
+    let tail: &[u8] = if tape.last { &[0x18, 1] } else { &[] };
+    head.push(0x12);
+    encode_varint((inner.len() + tape.records.len() + tail.len()) as u64, &mut head);
+    head.extend_from_slice(&inner);
+    send(sender, &[&head, &tape.records, tail])
+}
+
+/// Sends a message by the stream.
+pub(crate) fn post(stream: &UnboundedSender<GuestMessage>, kind: Kind, counters: &Counters) {
+    let message = GuestMessage { kind: Some(kind) };
+    let bytes = message.encoded_len() as u64;
+    if stream.send(message).is_ok() {
+        counters.bytes_up.add(bytes);
+    }
+}
+
+/// The session's rings, where the host offers some and the settings want them.
+///
+/// # Errors
+/// The settings want nothing else, and there are none.
+pub(crate) fn join(config: &Config, welcome: &Welcome) -> Result<Option<rings::Rings>, OpenError> {
+    let wanted = config.transport;
+    if wanted == Transport::Grpc {
+        return Ok(None);
+    }
+    match try_join(config, welcome) {
+        Ok(rings) => {
+            log::info(format_args!("messages go through shared memory"));
+            Ok(Some(rings))
+        }
+        Err(why) if wanted == Transport::Shm => Err(OpenError::new(OpenReason::Local, format!(
+            "there is no shared memory with the host at {}: {why}. Leave FARLANE_TRANSPORT unset, or start the host on a Unix socket \
+             of this machine",
+            config.endpoint
+        ))),
+        Err(why) => {
+            log::debug(format_args!("no shared memory with {}: {why}", config.endpoint));
+            Ok(None)
+        }
+    }
+}
+
+fn try_join(config: &Config, welcome: &Welcome) -> Result<rings::Rings, String> {
+    let Endpoint::Unix(path) = &config.endpoint else { return Err("it is reached by TCP".to_owned()) };
+    if welcome.rings_ticket.len() != TICKET_BYTES {
+        return Err("the host offers none".to_owned());
+    }
+    let mut beside = OsString::from(path);
+    beside.push(SUFFIX);
+    let beside = PathBuf::from(beside);
+    let tell = |error: std::io::Error| format!("{}: {error}", beside.display());
+    let mut socket = UnixStream::connect(&beside).map_err(tell)?;
+    socket.write_all(&welcome.rings_ticket).map_err(tell)?;
+    let options = rings::Options { limit: MAX_REPLY_BYTES as u64, ..rings::Options::default() };
+    rings::accept(socket, &options, Some(Instant::now() + PATIENCE)).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tape_is_the_message_that_protobuf_writes() {
+        let (mut ours, mut other) = rings::pair(&rings::Options::default()).expect("rings");
+        for (group, size, last) in [(0, 0, false), (1, 8, true), (300, 70_000, true), (u64::MAX, 1, false)] {
+            let tape = Tape { group, records: vec![7; size].into(), last };
+            let sent = send_tape(&mut ours.sender, &tape);
+            let mut message = Vec::new();
+            other.receiver.receive(&mut message, None).expect("a message");
+            let expected = GuestMessage { kind: Some(Kind::Tape(tape)) }.encode_to_vec();
+            assert_eq!((message.len() as u64, &message), (sent, &expected));
+        }
+    }
+}

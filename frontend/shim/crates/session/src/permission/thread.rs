@@ -1,0 +1,202 @@
+//! What one thread knows of its calls: the site of the call under way, what its manifest permits there, and what the
+//! thread owes for it.
+//!
+//! Only `permission`, the room around it, uses it; the counters and the ranges of outstanding copies are there.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::PoisonError;
+
+use manifest::{COMPLETE_AT_CALL, DEFER_READ};
+
+use super::loop_prediction::{self, Iteration};
+use super::prediction::Predictions;
+use super::{Copy, COMPLETED, FAILED, OWING, RANGES, UNSYNCHRONIZED};
+use crate::frame::{self, Part};
+use crate::function::Operation;
+use crate::manifests::{self, Site};
+use crate::work;
+
+/// Recently used sites of a thread.
+const CACHE: usize = 64;
+
+pub(super) struct Thread {
+    cache: RefCell<[(usize, Option<&'static Site>); CACHE]>,
+    /// Of the call under way.
+    pub(super) site: Cell<Option<&'static Site>>,
+    /// Address of the push that `site` and `predictions` are of.
+    pushed: Cell<usize>,
+    /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
+    pub(super) hint: Cell<u32>,
+    /// Calls under way (a callback's within another): the clock is read by the shim, which may hold a lock, and not by
+    /// the program.
+    pub(super) inside: Cell<u32>,
+    /// Copies whose data has not arrived, and the site in whose loop they were made.
+    pub(super) reads: Cell<u64>,
+    pub(super) reads_of: Cell<Option<&'static Site>>,
+    /// The call under way is from outside that loop, and probably asks the host anyway.
+    complete_after: Cell<bool>,
+    /// A synchronization was answered locally, and has not happened.
+    pub(super) unsynchronized: Cell<bool>,
+    predictions: Predictions,
+    /// The call under way is the first one of this.
+    pub(super) predicted: Cell<Option<Box<Iteration>>>,
+}
+
+thread_local! {
+    pub(super) static THREAD: Thread = const {
+        Thread {
+            cache: RefCell::new([(0, None); CACHE]),
+            site: Cell::new(None),
+            pushed: Cell::new(0),
+            hint: Cell::new(0),
+            inside: Cell::new(0),
+            reads: Cell::new(0),
+            reads_of: Cell::new(None),
+            complete_after: Cell::new(false),
+            unsynchronized: Cell::new(false),
+            predictions: Predictions::new(),
+            predicted: Cell::new(None),
+        }
+    };
+}
+
+impl Drop for Thread {
+    /// The thread ends, and with it the storage that its copies may go to.
+    fn drop(&mut self) {
+        self.inside.set(1);
+        self.complete();
+    }
+}
+
+/// Whether copies may be completed after the call that makes it necessary, rather than before.
+fn may_complete_after(operation: Operation) -> bool {
+    // These wait for the host in most cases, and neither call the program nor tell it anything before.
+    matches!(
+        operation,
+        Operation::DeviceSynchronize
+            | Operation::StreamSynchronize
+            | Operation::EventSynchronize
+            | Operation::Memcpy
+            | Operation::Memcpy2D
+            | Operation::Memcpy3D
+            | Operation::MemcpyFromSymbol
+            | Operation::MemcpyAsync
+            | Operation::MemcpyFromSymbolAsync
+    )
+}
+
+/// Its answer tells whether work is done.
+fn asks_for_completion(operation: Operation) -> bool {
+    matches!(operation, Operation::StreamQuery | Operation::EventQuery | Operation::EventElapsedTime)
+}
+
+impl Thread {
+    pub(super) fn arrive(&self, operation: Operation) {
+        self.inside.set(self.inside.get() + 1);
+        let part = Part::of(operation);
+        if matches!(part, Part::Stub | Part::Registration) {
+            return;
+        }
+        if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
+            self.unsynchronized.set(false);
+            work::finish_work();
+        }
+        let address = frame::site();
+        let site = self.find(address);
+        if part == Part::Launch && address != 0 && self.pushed.get() == address {
+            // What it is was decided at the push, unless another call came in between.
+            if !same(self.site.replace(site), site) {
+                self.predictions.forget_count();
+            }
+            return;
+        }
+        self.site.set(site);
+        self.pushed.set(if part == Part::Push { address } else { 0 });
+        self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
+        self.predictions.forget();
+        self.complete_after.set(false);
+        if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
+            if !site.is_some_and(|site| site.is_within_loop_of(of)) {
+                if may_complete_after(operation) {
+                    self.complete_after.set(true);
+                } else {
+                    self.complete();
+                }
+            }
+        }
+        if let Some(site) = site {
+            self.predictions.evaluate(site);
+            if site.begins_iteration() && site.in_loop().predictable.load(Relaxed) {
+                self.predicted.set(loop_prediction::at(site, self.predictions.remaining()));
+            }
+        }
+    }
+
+    pub(super) fn leave(&self, part: Part) {
+        if matches!(part, Part::Stub | Part::Registration | Part::Push) {
+            return;
+        }
+        if self.complete_after.replace(false) {
+            self.complete();
+        }
+        if self.predictions.is_last_of_all(self.site.get()) {
+            work::ship();
+        }
+    }
+
+    /// The site at an address, from the thread's recent ones if it is among them.
+    fn find(&self, address: usize) -> Option<&'static Site> {
+        if !manifests::active() {
+            return None;
+        }
+        let mut cache = self.cache.borrow_mut();
+        // Calls are at least 5 bytes long.
+        let entry = &mut cache[(address >> 2) % CACHE];
+        if entry.0 != address {
+            *entry = (address, manifests::find(address));
+        }
+        entry.1
+    }
+
+    pub(super) fn has(&self, permission: u8) -> bool {
+        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0) && !FAILED.load(Acquire)
+    }
+
+    pub(super) fn copy_to_host(&self) -> Copy {
+        let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
+        if site.entry.permissions & COMPLETE_AT_CALL == 0 && !self.predictions.reached_again() {
+            return Copy::Now;
+        }
+        if self.complete_after.replace(false) {
+            self.complete(); // those of another loop
+        }
+        Copy::Later
+    }
+
+    /// What the thread's copies were recorded for is there.
+    pub(super) fn arrived(&self) {
+        if self.reads.replace(0) > 0 {
+            COMPLETED.fetch_add(1, Relaxed);
+            self.reads_of.set(None);
+            if OWING.fetch_sub(1, Release) == 1 {
+                RANGES.lock().unwrap_or_else(PoisonError::into_inner).clear_unless(|| OWING.load(Acquire) > 0);
+            }
+        }
+    }
+
+    fn complete(&self) {
+        if self.reads.get() > 0 {
+            work::fence();
+            self.arrived(); // also when the session is over: nothing comes any more
+        }
+    }
+}
+
+fn same(left: Option<&'static Site>, right: Option<&'static Site>) -> bool {
+    match (left, right) {
+        (Some(left), Some(right)) => std::ptr::eq(left, right),
+        (None, None) => true,
+        _ => false,
+    }
+}

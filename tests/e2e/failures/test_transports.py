@@ -1,0 +1,110 @@
+"""What carries a session's messages: shared memory or gRPC. The same output and the same round trips by either."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.devtools.programs import Build
+from farlane.frontend.devtools.toolchain import Toolchain
+from farlane.frontend.embedded import EmbeddedHost
+from waiting import eventually
+
+pytestmark = pytest.mark.native
+
+NATIVE = Path(__file__).parents[2] / "native"
+ENTRIES = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml")}
+SHM, GRPC = {"FARLANE_TRANSPORT": "shm"}, {"FARLANE_TRANSPORT": "grpc"}
+
+
+@pytest.fixture(scope="module")
+def nvcc(toolchain: Callable[[str], Toolchain]) -> Toolchain:
+    return toolchain("13.0")
+
+
+@pytest.fixture(scope="module")
+def patient(nvcc: Toolchain) -> str:
+    return ENTRIES["patient"].compiled(nvcc, Build(architecture="sm_75"))[0]
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[EmbeddedHost]:
+    with EmbeddedHost("sim") as host:
+        yield host
+
+
+@pytest.mark.parametrize("mode", ["none", "calls", "loops"])
+def test_the_same_by_either(patient: str, host: EmbeddedHost, mode: str) -> None:
+    guest = Guest(host.url)
+    guest.run([patient, "1"])  # its image is known from now on
+    shared, streamed = (guest.run([patient, "20", str(3 << 20)], mode, extra=extra) for extra in (SHM, GRPC))
+    assert shared.status == 0, shared.stderr
+    assert shared.stdout.endswith("PASS\n")
+    assert (shared.stdout, shared.status) == (streamed.stdout, streamed.status)
+    assert shared.report.round_trips == streamed.report.round_trips
+
+
+def test_shared_memory_is_chosen_by_itself(patient: str, host: EmbeddedHost) -> None:
+    outcome = Guest(host.url).run([patient, "3"], extra={"FARLANE_LOG": "debug"})
+    assert outcome.status == 0
+    assert "messages go through shared memory" in outcome.stderr
+
+
+def test_who_insists_on_shared_memory_gets_no_other_session(patient: str) -> None:
+    with EmbeddedHost("null") as host:
+        os.unlink(f"{host.url.removeprefix('unix://')}.rings")
+        outcome = Guest(host.url).run([patient, "3"], extra=SHM)
+        assert outcome.status != 0
+        assert "there is no shared memory with the host" in outcome.stderr
+        assert Guest(host.url).run([patient, "3"]).report.round_trips, "without insisting it goes on by gRPC"
+
+
+def test_a_ticket_that_nobody_has_gets_nothing(patient: str, host: EmbeddedHost) -> None:
+    for said in (bytes(16), b"short", b"", bytes(100)):
+        with socket.socket(socket.AF_UNIX) as beside:
+            beside.settimeout(10)
+            beside.connect(f"{host.url.removeprefix('unix://')}.rings")
+            beside.sendall(said)
+            beside.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                assert beside.recv(64) == b""
+    assert Guest(host.url).run([patient, "3"], extra=SHM).stdout.endswith("PASS\n")
+
+
+@pytest.mark.parametrize("extra", [SHM, GRPC], ids=["shm", "grpc"])
+def test_a_signal_ends_a_guest_that_waits(nvcc: Toolchain, host: EmbeddedHost, extra: dict[str, str]) -> None:
+    """Also one whose thread reads its reply itself."""
+    program = ENTRIES["patient"].compiled(nvcc, Build(architecture="sm_75"))[0]
+    guest = Guest(host.url)
+    environment = guest.environment(program, "calls") | extra
+    process = subprocess.Popen([program, "1000000"], env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "round 1\n"
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.stdout.close()
+    assert process.wait(20) == -signal.SIGINT
+    assert time.monotonic() - started < 10
+    eventually(lambda: host.alive())
+
+
+def test_many_guests_at_once(patient: str, host: EmbeddedHost) -> None:
+    guest = Guest(host.url)
+    processes = [
+        subprocess.Popen(
+            [patient, "50"], env=guest.environment(patient, "calls") | extra, stdout=subprocess.PIPE, text=True
+        )
+        for extra in (SHM, GRPC) * 4
+    ]
+    for process in processes:
+        output, _ = process.communicate(timeout=120)
+        assert (process.returncode, output.endswith("PASS\n")) == (0, True)

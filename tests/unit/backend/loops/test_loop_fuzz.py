@@ -1,0 +1,193 @@
+"""Mutated templates, columns and payloads: the host refuses them, or does what they say, and holds no more than its bounds."""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from farlane.backend.device import registry
+from farlane.backend.errors import DeadTransport, ProtocolError
+from farlane.backend.handlers.generated_operations import encode
+from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.loops.columns import VALUES, read_headers
+from farlane.backend.loops.store import TemplateStore
+
+INTERESTING = [0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 255, 256, 4095, 4096, 2**16, 2**31, 2**32 - 1, 2**40, 2**64 - 1]
+
+
+def column(rng: random.Random, width: int, count: int, index: int, widths: list[int]) -> bytes:
+    kind = rng.randrange(4)
+    if kind == 0:
+        return struct.pack("<BBHIQQ", 0, 0, 0, 0, rng.choice(INTERESTING), rng.choice(INTERESTING))
+    lag, number, amount = 0, count, count
+    if kind == 2:
+        number = amount = rng.randrange(1, 5)
+    elif kind == 3:
+        lag = amount = rng.choice([0, 1, 2, 16])
+        others = [at for at, other in enumerate(widths) if other == width and (lag or at < index)]
+        number = rng.choice(others or [0])
+    data = rng.randbytes(width * amount)
+    return struct.pack("<BBHI", kind, lag, 0, number) + data + bytes(-len(data) % 8)
+
+
+def body(rng: random.Random, base: int, inner: list[tuple[int, list[int]]]) -> tuple[list[tuple[int, int]], bytes]:
+    """Holes and records."""
+    parts: list[bytes] = []
+    holes: list[tuple[int, int]] = []
+    at = 0
+    for _ in range(rng.randrange(1, 5)):
+        kind = rng.randrange(6)
+        if kind == 0:
+            part, places = encode("MEMSET", base, 64, 4, 2, 7, 1, 1, 0), [(8, 8), (16, 8), (40, 4)]
+        elif kind == 1:
+            part, places = encode("WRITE", base, 0, 8, 1, 1, 8, tail=bytes(8)), [(8, 8), (48, 4), (52, 2)]
+        elif kind == 2:
+            part, places = encode("READ", base, 0, 8, 1, 1, 5), [(8, 8), (44, 4)]
+        elif kind == 3 and inner:
+            number, widths = rng.choice(inner)
+            count = rng.randrange(1, 4)
+            data = b"".join(column(rng, width, count, at, widths) for at, width in enumerate(widths))
+            part, places = encode("REPEAT", number, len(data), count, tail=data), [(16, 8)]
+        else:
+            part, places = encode("FENCE", 3, 0), [(8, 4)]
+        for offset, width in places:
+            if rng.random() < 0.4:
+                holes.append((at + offset, width))
+        parts.append(part)
+        at += len(part)
+    whole = bytearray(b"".join(parts))
+    for offset, width in holes:
+        whole[offset : offset + width] = bytes(width)
+    return holes, bytes(whole)
+
+
+def mutate(rng: random.Random, data: bytes) -> bytes:
+    out = bytearray(data)
+    for _ in range(rng.choice([0, 1, 1, 2, 4])):
+        if not out:
+            break
+        kind, at = rng.random(), rng.randrange(len(out))
+        if kind < 0.5:
+            out[at] ^= 1 << rng.randrange(8)
+        elif kind < 0.75:
+            size = rng.choice([1, 2, 4, 8])
+            number = rng.choice(INTERESTING) % 2 ** (8 * size)
+            out[at : at + size] = number.to_bytes(size, "little")[: len(out) - at]
+        elif kind < 0.85:
+            del out[at : at + rng.choice([1, 8])]
+        else:
+            out[at:at] = rng.randbytes(rng.choice([1, 8]))
+    return bytes(out)
+
+
+def content(holes: list[tuple[int, int]], records: bytes) -> bytes:
+    return b"".join(struct.pack("<IB3x", *hole) for hole in holes) + records
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parsers(seed: int) -> None:
+    """Without a replay: what is taken obeys the page."""
+    rng = random.Random(seed)
+    outcomes: Counter[str] = Counter()
+    store = TemplateStore()
+    given: dict[int, list[int]] = {}
+    for _ in range(4000):
+        number = rng.choice([0, 1, 2, 3, 4, 4095, 4096])
+        below = [(other, widths) for other, widths in given.items() if other < number]
+        holes, records = body(rng, 1 << 48, below)
+        try:
+            template = store.define(number, len(holes), memoryview(mutate(rng, content(holes, records))))
+        except ProtocolError:
+            outcomes["template refused"] += 1
+            store, given = TemplateStore(), {}
+            continue
+        outcomes["template"] += 1
+        given[number] = list(template.widths)
+        assert 0 <= number <= 4095
+        assert template.levels <= 8
+        ends = [0] + [hole.offset + hole.width for hole in template.holes]
+        assert all(hole.offset >= end for hole, end in zip(template.holes, ends, strict=False))
+        count = rng.randrange(1, 6)
+        data = b"".join(column(rng, width, count, at, given[number]) for at, width in enumerate(given[number]))
+        mutated = memoryview(mutate(rng, data))
+        try:
+            loop = store.repeat(0, number, count, mutated)
+        except ProtocolError:
+            outcomes["columns refused"] += 1
+            continue
+        outcomes["columns"] += 1
+        for each in loop.columns.evaluated:
+            assert len(each.prefix) <= 256
+            values = each.values(0, count).tolist()
+            assert len(values) == count
+            assert values == [each.values(k, 1).tolist()[0] for k in range(count)]
+            assert all(0 <= value < 2 ** (8 * each.width) for value in values)
+        pieces = [(0, count), (count - 1, 1)]
+        if all(header.kind != VALUES for header in read_headers(mutated, template.widths)):
+            pieces += [(3, 20), ((1 << 40) - 9, 7), (250, 300)]  # walked in pieces, few and many iterations
+        for first, many in pieces:
+            expected = [each.values(first, many).tolist() for each in loop.columns.evaluated]
+            assert loop.columns.rows(first, many) == expected
+    assert min(outcomes[name] for name in ("template refused", "template", "columns refused", "columns")) > 300
+
+
+@pytest.mark.parametrize("device", ["null", "sim"])
+def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("ERROR", "farlane")
+    rng = random.Random(11)
+    host = Host(registry.open_device(device), quota=1 << 20)
+    outcomes: Counter[str] = Counter()
+    session: Any = None
+    for _ in range(400):
+        if session is None:
+            admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
+            session, base, group = admission.session, admission.window.base, 1
+            start = encode("ALLOCATE", base, 1 << 16) + encode("STREAM_CREATE", 16, 0, 0, 0)
+            list(session.submit(1, start, 0, len(start), True))
+            given: dict[int, list[int]] = {}
+        number = rng.randrange(4)
+        holes, records = body(rng, base, [(other, widths) for other, widths in given.items() if other < number])
+        whole = mutate(rng, content(holes, records)) if rng.random() < 0.5 else content(holes, records)
+        count = rng.choice([1, 5, 200])
+        widths = [width for _, width in holes]
+        columns = b"".join(column(rng, width, count, at, widths) for at, width in enumerate(widths))
+        payload = rng.randbytes(rng.randrange(1, 40))
+        tape = b"".join(
+            (
+                encode("TEMPLATE", number, len(holes), len(whole), 0, tail=whole),
+                encode("REPEAT", number, len(columns), count, tail=columns),
+                encode("PAYLOAD_KEEP", group, 20, len(payload), 0, tail=payload, flags=rng.choice([0, 1, 2]))
+                if rng.random() < 0.1
+                else b"",
+            )
+        )
+        group += 1
+        # A mutated count may be anything: whoever waits too long goes away.
+        timer = threading.Timer(0.5, session.interrupt)
+        timer.start()
+        try:
+            for _ in session.submit(group, tape, 0, len(tape), True):
+                pass
+            outcomes["answered"] += 1
+            given[number] = widths
+        except ProtocolError:
+            outcomes["refused"] += 1
+            host.end(session, "fuzz")
+        except DeadTransport:
+            outcomes["interrupted"] += 1
+            host.end(session, "fuzz")
+        finally:
+            timer.cancel()
+            timer.join()
+        if session.closed or session._replay.interrupted:
+            host.end(session, "fuzz")
+            session = None
+    host.close()
+    assert host.sessions == 0
+    assert not [entry for entry in caplog.records if entry.levelname == "ERROR"], "an exception of ours"
+    assert outcomes["refused"] > 50
+    assert outcomes["answered"] > 50

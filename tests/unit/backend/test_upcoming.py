@@ -1,0 +1,118 @@
+"""What the replay tells a device of the launches to come: always the ones that come, however the tape says them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from farlane.backend import upcoming
+from farlane.backend.handlers.generated_operations import encode
+
+FUNCTION, STREAM = 16, 1
+
+
+def launch(*parameters: int) -> bytes:
+    tail = struct.pack(f"<{len(parameters)}Q", *parameters)
+    return encode("LAUNCH", FUNCTION, STREAM, 1, 1, 1, 32, 1, 1, 0, len(tail), tail=tail)
+
+
+PARAMETERS = len(launch(0)) - 8  # where they begin
+
+
+def template(number: int, holes: list[tuple[int, int]], *body: bytes) -> bytes:
+    content = b"".join(struct.pack("<IB3x", *hole) for hole in holes) + b"".join(body)
+    return encode("TEMPLATE", number, len(holes), len(content), 0, tail=content)
+
+
+def repeat(number: int, count: int, *starts_and_steps: int) -> bytes:
+    columns = b"".join(
+        struct.pack("<BBHIQQ", 0, 0, 0, 0, *starts_and_steps[at : at + 2]) for at in range(0, len(starts_and_steps), 2)
+    )
+    return encode("REPEAT", number, len(columns), count, tail=columns)
+
+
+class Listening:
+    """Takes the place of a context's methods; checks that what was expected is what comes."""
+
+    def __init__(self, guest: Any) -> None:
+        self.context = guest.context
+        self.context.looks_ahead = True
+        self.context.expect = self.expect
+        self.context.launch_from = self.launch_from
+        self.context.repeat = lambda body, columns, results: None
+        self.expected: list[int] = []
+        self.seen: list[int] = []
+        self.told = 0
+        self.unexpected = 0
+
+    def expect(self, launches: Sequence[bytes]) -> None:
+        self.told += 1
+        assert 0 < len(launches) <= upcoming.MOST
+        self.expected = [struct.unpack("<Q", each)[0] for each in launches]
+
+    def launch_from(self, function: Any, shape: Any, message: memoryview, begin: int, end: int, stream: Any) -> None:
+        (value,) = struct.unpack("<Q", message[begin:end])
+        if self.expected:
+            assert value == self.expected.pop(0)
+        else:
+            self.unexpected += 1
+        self.seen.append(value)
+
+
+@pytest.fixture
+def listening(new_guest: Callable[[], Any]) -> tuple[Any, Listening]:
+    guest = new_guest()
+    guest.open_module()
+    guest.open_function()
+    return guest, Listening(guest)
+
+
+def test_a_message_and_a_loop_in_it(listening: tuple[Any, Listening]) -> None:
+    guest, device = listening
+    one = template(0, [(PARAMETERS, 8)], launch(0))
+    guest.submit(one, launch(5), encode("FENCE", 1, 0), launch(6), repeat(0, 4, 100, 3), launch(7))
+    assert device.seen == [5, 6, 100, 103, 106, 109, 7]
+    assert device.unexpected == 0
+
+
+def test_long_and_nested_loops(listening: tuple[Any, Listening]) -> None:
+    guest, device = listening
+    inner = template(0, [(PARAMETERS, 8)], launch(0))
+    body = repeat(0, 5, 0, 2)
+    # The inner column's start is the outer loop's hole: its header, then start and step.
+    start = len(body) - 16
+    guest.submit(inner, template(1, [(start, 8)], body, launch(9)), repeat(1, 120, 1000, 10))
+    expected = [value for k in range(120) for value in (*range(1000 + 10 * k, 1010 + 10 * k, 2), 9)]
+    assert device.seen == expected
+    assert device.unexpected == 0
+    assert device.told < 20, "not for each iteration"
+
+
+def test_a_loop_that_is_longer_than_can_be_seen(listening: tuple[Any, Listening]) -> None:
+    guest, device = listening
+    inner = template(0, [(PARAMETERS, 8)], launch(0))
+    guest.submit(inner, template(1, [], repeat(0, 700, 0, 1)), repeat(1, 2))
+    assert device.seen == [*range(700), *range(700)]
+    assert device.unexpected == 0, "the inner loop looks for itself"
+
+
+def test_nobody_asks_devices_that_do_not_want_to_know(new_guest: Callable[[], Any]) -> None:
+    guest = new_guest()
+    guest.open_module()
+    guest.open_function()
+    device = Listening(guest)
+    guest.context.looks_ahead = False
+    guest.submit(launch(5), launch(6))
+    assert (device.told, device.seen) == (0, [5, 6])
+
+
+def test_bytes_that_make_no_sense_end_the_look(listening: tuple[Any, Listening]) -> None:
+    whole = launch(5) + launch(6)
+    for cut in range(len(whole)):
+        assert len(upcoming.of_message(whole[:cut], 0, cut)) == cut // len(launch(5))
+    assert upcoming.of_message(launch(5) + bytes(8), 0, len(launch(5)) + 8) == [struct.pack("<Q", 5)]
+    lying = bytearray(launch(5))
+    lying[PARAMETERS - 4 : PARAMETERS] = struct.pack("<I", 1 << 30)
+    assert upcoming.of_message(bytes(lying), 0, len(lying)) == []
