@@ -8,7 +8,7 @@
 //! trip costs no hand-over from one thread to another. While such a thread is busy elsewhere, the listening thread looks after its connection ten
 //! times a second, so that a guest that has gone is noticed and pings are answered.
 //!
-//! - [`server`]: listening, limits, stopping
+//! - [`server`]: calls, limits, stopping; [`listening`]: the sockets, and the thread that accepts
 //! - `connection`: one socket, and the runtime that its threads drive in turn
 //! - [`call`]: one call: messages in, messages out, its end
 //! - [`message`]: a guest's message as far as the plane reads it
@@ -18,6 +18,7 @@
 
 pub mod call;
 mod connection;
+pub mod listening;
 pub mod message;
 pub mod ring;
 pub mod server;

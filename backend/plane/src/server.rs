@@ -5,12 +5,10 @@
 
 use crate::call::Call;
 use crate::connection::{self, Socket};
+use crate::listening::{listen, Listener};
 use crate::ring;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::net::TcpListener;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -20,7 +18,7 @@ use tokio::sync::watch;
 use tonic::Status;
 
 /// How soon the end of a guest is noticed while its work runs.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// Guests that ask for rings at once.
 const MOST_ASKING: usize = 32;
@@ -167,7 +165,7 @@ impl Inner {
     }
 
     /// Looks after calls whose threads are busy: their connections are driven, and a cancellation is told once.
-    fn look(&self) {
+    pub(crate) fn look(&self) {
         let calls: Vec<_> = self.calls.lock().values().map(|(call, _)| call.clone()).collect();
         for call in calls {
             if !call.look() {
@@ -183,7 +181,7 @@ impl Inner {
         }
     }
 
-    fn connect(self: &Arc<Self>, socket: Socket) {
+    pub(crate) fn connect(self: &Arc<Self>, socket: Socket) {
         if self.connections.load(Ordering::Acquire) >= self.options.connections {
             self.warn(format_args!("a connection of {} is turned away: too many are open", socket.peer()));
             let _ = connection::turn_away(self, socket, TOO_MANY_CONNECTIONS);
@@ -222,61 +220,6 @@ struct Finally<F: Fn()>(F);
 impl<F: Fn()> Drop for Finally<F> {
     fn drop(&mut self) {
         (self.0)();
-    }
-}
-
-/// A socket that listens.
-#[derive(Debug)]
-pub enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-    /// Where guests come to their rings.
-    Rings(UnixListener),
-}
-
-/// What a listening socket is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Tcp,
-    Unix,
-    Rings,
-}
-
-impl Listener {
-    /// Takes a listening socket over.
-    ///
-    /// # Safety
-    /// The descriptor is open, listens, and is nobody else's from now on.
-    ///
-    /// # Errors
-    /// It cannot be made one that does not block.
-    pub unsafe fn adopt(descriptor: RawFd, kind: Kind) -> io::Result<Self> {
-        // SAFETY: the caller's promise.
-        let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        if kind == Kind::Tcp {
-            let listener = TcpListener::from(owned);
-            listener.set_nonblocking(true)?;
-            return Ok(Self::Tcp(listener));
-        }
-        let listener = UnixListener::from(owned);
-        listener.set_nonblocking(true)?;
-        Ok(if kind == Kind::Unix { Self::Unix(listener) } else { Self::Rings(listener) })
-    }
-
-    fn accept(&self, inner: &Arc<Inner>) -> io::Result<()> {
-        match self {
-            Self::Tcp(listener) => inner.connect(Socket::Tcp(listener.accept()?.0)),
-            Self::Unix(listener) => inner.connect(Socket::Unix(listener.accept()?.0)),
-            Self::Rings(listener) => ring::admit(inner, listener.accept()?.0),
-        }
-        Ok(())
-    }
-
-    fn descriptor(&self) -> RawFd {
-        match self {
-            Self::Tcp(listener) => listener.as_raw_fd(),
-            Self::Unix(listener) | Self::Rings(listener) => listener.as_raw_fd(),
-        }
     }
 }
 
@@ -364,39 +307,6 @@ impl Server {
             if self.inner.fewer.wait_until(&mut calls, until).timed_out() {
                 return true;
             }
-        }
-    }
-}
-
-/// The listening thread.
-fn listen(inner: &Arc<Inner>, accepting: &AtomicBool, listeners: &[Listener], woken: &io::PipeReader) {
-    let mut polled: Vec<libc::pollfd> = listeners
-        .iter()
-        .map(Listener::descriptor)
-        .chain([woken.as_raw_fd()])
-        .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
-        .collect();
-    let mut looked = Instant::now();
-    while accepting.load(Ordering::Acquire) {
-        let left = LOOK.saturating_sub(looked.elapsed()).as_millis();
-        let timeout = libc::c_int::try_from(left).unwrap_or(0) + 1;
-        // SAFETY: the array is ours, and as long as is said.
-        let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout) };
-        if ready > 0 {
-            for listener in listeners {
-                match listener.accept(inner) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => {
-                        inner.warn(format_args!("a connection cannot be accepted: {error}"));
-                        thread::sleep(Duration::from_millis(10)); // no descriptors: others give some back
-                    }
-                }
-            }
-        }
-        if looked.elapsed() >= LOOK {
-            looked = Instant::now();
-            inner.look();
         }
     }
 }

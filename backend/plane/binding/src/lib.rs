@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use plane::call::Code;
-use plane::server::{Kind, Listener};
+use plane::listening::{Kind, Listener};
 use plane::{Gone, Options, Received, Serve};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyTimeoutError, PyValueError};
