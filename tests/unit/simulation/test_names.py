@@ -7,7 +7,7 @@ import time
 import numpy as np
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
-from farlane.backend.memory.cores.touches import rows
+from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.slots.core import Demand
 from farlane.backend.simulation import pages, text
 
@@ -18,7 +18,7 @@ def test_the_text_and_the_page_of_a_run() -> None:
     for symbol in ("_Z5storePii", "_Z5storePfi", "plain"):
         model.begin(symbol, 0, Demand(0, 32, 32), 1)
         zeros = np.zeros(8, np.int64)
-        model.touch(rows(np.arange(8), 0, 0, zeros, zeros))
+        model.touch(records(np.arange(8), 0, 0, zeros, zeros))
         model.barrier()
     report = model.report()
     report["migration"] = {}

@@ -42,7 +42,7 @@ class HostMappingTable:
         return [(address, address + size) for address, (_, size) in self._live.items()]
 
     def add(self, address: int, device: int, size: int) -> None:
-        """Shows whole mapped pages of the window, [device, device + size), at the address. Raises CudaError; then there is no alias."""
+        """Shows whole mapped pages of the window, [device, device + size), at the address. Raises CudaError; then there is no host mapping."""
         end = address + size
         if address % PAGE or device % PAGE or size % PAGE or size < PAGE or self._over(device, device + size):
             raise CudaError(INVALID_VALUE, f"a host mapping of {size} bytes of {device:#x} at {address:#x}")
