@@ -122,6 +122,7 @@ define LINKS
 	@ln -s ../../benchmarks/roundtrips .typing/farlane/roundtrips
 	@ln -s ../../protos/fatbin .typing/farlane/fatbin
 	@ln -s ../../protos/hosturl .typing/farlane/hosturl
+	@ln -s ../../protos/demangle .typing/farlane/demangle
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
 endef
 

@@ -2,7 +2,7 @@
 
 Pairs of runs on one host, which begin with either mode in turn: the ratio of processor time (guest and host together) and of wall time, loops over calls,
 their medians and quartiles. The kernels do nothing, so that what is measured is the calls' own cost: programs that compute have ratios closer to 1. The host
-compiles kernels in full at once, and nothing else runs on it.
+compiles kernels by tier 2 at once, and nothing else runs on it.
 
     python benchmarks/shapes.py                        # all rows
     python benchmarks/shapes.py --only random-loops --turns 31

@@ -48,7 +48,7 @@ def main() -> None:
             function, parameters = context.function(module, f"work{count}"), memoryview(base.to_bytes(8, "little"))
             calls[order, count] = lambda c=context, f=function, p=parameters, s=stream: c.launch(f, shape, p, s)
     for count in steps:
-        for _ in range(40):  # full code has taken the light code's place
+        for _ in range(40):  # tier 2 code has taken the place of tier 1 code
             calls["same", count](), calls["fast", count]()
         time.sleep(2)
         times: dict[str, list[float]] = {"same": [], "fast": []}

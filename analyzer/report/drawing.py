@@ -9,7 +9,7 @@ from farlane.analyzer.graph.control_flow import EXCEPTION, TAKEN
 from farlane.analyzer.loops.model import Call
 from farlane.analyzer.report import layout
 from farlane.analyzer.report.listing import Block, Function
-from farlane.analyzer.report.words import readable
+from farlane.demangle import readable
 
 CHARACTER, ROW, MARGIN = 6.7, 15.0, 9.0
 LONGEST = 34

@@ -16,7 +16,7 @@ from farlane.analyzer.api.program import Executable, Function
 from farlane.analyzer.graph import digraphs
 from farlane.analyzer.graph.digraphs import DiGraph
 from farlane.analyzer.limits import AnalysisError
-from farlane.analyzer.report.words import readable
+from farlane.demangle import readable
 
 FORMATS: dict[str, Callable[[DiGraph], str]] = {"graphml": digraphs.graphml, "dot": digraphs.dot}
 MAXIMUM_NAME = 60

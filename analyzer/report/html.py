@@ -19,7 +19,8 @@ from farlane.analyzer.loops.model import Call, Class, LoopReport, ProgramReport
 from farlane.analyzer.report import listing
 from farlane.analyzer.report.drawing import CLASS_STYLES, graph, label
 from farlane.analyzer.report.listing import Function, Line
-from farlane.analyzer.report.words import CLASSES, KINDS, REASONS, readable
+from farlane.analyzer.report.words import CLASSES, KINDS, REASONS
+from farlane.demangle import readable
 
 
 class Permitted(Protocol):

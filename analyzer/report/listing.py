@@ -19,7 +19,7 @@ from farlane.analyzer.graph.splitting import split
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loops.model import Call, LoopReport
-from farlane.analyzer.report.words import readable
+from farlane.demangle import readable
 
 MAXIMUM_INSTRUCTIONS = 40_000
 MAXIMUM_BLOCKS = 600  # of one function's drawing

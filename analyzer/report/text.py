@@ -7,18 +7,20 @@ import json
 from collections.abc import Iterator
 
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
+from farlane.demangle import readable
 
 
 def lines(report: ProgramReport) -> Iterator[str]:
     """One block of lines for every loop, then what was skipped, then a summary."""
     for loop in report.loops:
         where = f" ({loop.line})" if loop.line else ""
-        yield f"{loop.function}{where}: loop {loop.header:#x}, depth {loop.depth}"
+        yield f"{readable(loop.function)}{where}: loop {loop.header:#x}, depth {loop.depth}"
         yield f"    class {loop.class_}, trip count {loop.trip_count.text if loop.trip_count else 'not known'}"
         for variable in loop.inductions:
             yield f"    {variable.name} = {variable.initial}, step {variable.step}, in {', '.join(variable.places)}"
         for call in loop.calls:
-            name = f"launch of {call.kernel or 'an unknown kernel'}" if call.name == "launch" else call.name
+            kernel = readable(call.kernel) if call.kernel else "an unknown kernel"
+            name = f"launch of {kernel}" if call.name == "launch" else call.name
             via = f" through {len(call.chain)} call{'s' if len(call.chain) > 1 else ''}" if call.chain else ""
             yield f"    {call.site:#x} {name}{via}{', not in every iteration' if call.conditional else ''}"
             for argument in call.arguments:
@@ -35,7 +37,7 @@ def lines(report: ProgramReport) -> Iterator[str]:
         if loop.reasons:
             yield f"    reasons: {', '.join(loop.reasons)}"
     for function, why in report.skipped:
-        yield f"skipped: {function}: {why}"
+        yield f"skipped: {readable(function)}: {why}"
     yield summary(report)
 
 
@@ -75,13 +77,13 @@ def to_dot(report: ProgramReport) -> str:
     for loop in report.loops:
         name = f"loop_{loop.entry:x}_{loop.header:x}"
         trips = loop.trip_count.text if loop.trip_count else "?"
-        label = f"{loop.function} {loop.line}\\nloop {loop.header:#x}, class {loop.class_}\\ntrips {trips}"
+        label = f"{readable(loop.function)} {loop.line}\\nloop {loop.header:#x}, class {loop.class_}\\ntrips {trips}"
         text.append(f"  {name} [label={_quoted(label)}, style=filled, fillcolor={colours[loop.class_]}];")
         if loop.parent is not None and any(o.header == loop.parent and o.entry == loop.entry for o in report.loops):
             text.append(f"  loop_{loop.entry:x}_{loop.parent:x} -> {name} [style=dashed];")
         for index, call in enumerate(loop.calls):
             called = f"{name}_{index}"
-            text.append(f"  {called} [label={_quoted(call.kernel or call.name)}, shape=ellipse];")
+            text.append(f"  {called} [label={_quoted(readable(call.kernel or call.name))}, shape=ellipse];")
             text.append(f"  {name} -> {called}{' [style=dotted]' if call.conditional else ''};")
     text.append("}")
     return "\n".join(text) + "\n"

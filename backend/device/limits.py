@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.generated_errors import INVALID_CONFIGURATION
+from farlane.demangle import demangled
 
 
 class Limits:
@@ -29,8 +30,12 @@ class Limits:
         """The threads of a block. Raises CudaError: a launch of kernel `name` in this shape is impossible."""
         for what, dimensions, maxima in (("grid", shape.grid, self.grid), ("block", shape.block, self.block)):
             if any(not 1 <= value <= most for value, most in zip(dimensions, maxima, strict=True)):
-                raise CudaError(INVALID_CONFIGURATION, f"kernel {name}: {what} {dimensions}; limits {maxima}")
+                raise CudaError(
+                    INVALID_CONFIGURATION, f"kernel {demangled(name)}: {what} {dimensions}; limits {maxima}"
+                )
         threads = shape.block[0] * shape.block[1] * shape.block[2]
         if threads > self.threads:
-            raise CudaError(INVALID_CONFIGURATION, f"kernel {name}: {threads} threads in a block; limit {self.threads}")
+            raise CudaError(
+                INVALID_CONFIGURATION, f"kernel {demangled(name)}: {threads} threads in a block; limit {self.threads}"
+            )
         return threads

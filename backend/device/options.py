@@ -33,7 +33,7 @@ class DeviceOptions:
 
     threads: int | None = None  # sim: CPU threads that run kernels; None: as many as the process may use
     order: str = "same"  # sim/launching/pool.py: floating-point atomics in the order of blocks, or ("fast") in any
-    tiers: bool = True  # jit/compile/tiers.py: kernels are compiled soon first, in full where they run long
+    tiers: bool = True  # jit/compile/tiers.py: tier 1 compiles kernels first, tier 2 where they run long
     capability: str = ""  # sim: the compute capability; "": the default (capabilities.py)
     memory: int | None = None  # sim/options.py: device memory of a session
     policy: str | None = None  # sim/options.py: which data leave it when it is full

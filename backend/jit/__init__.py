@@ -30,8 +30,7 @@ from farlane.backend.jit.ptx.linker import link
 from farlane.backend.jit.ptx.module import parse_module
 from farlane.backend.jit.ptx.parser import body_of
 from farlane.backend.jit.runtime.arenas import Worker
-from farlane.backend.jit.runtime.cooperative import WORKSPACE_BYTES, Cooperative
-from farlane.backend.jit.runtime.reserve import PATIENCE, Reserve
+from farlane.backend.jit.runtime.concurrent_blocks import PATIENCE, WORKSPACE_BYTES, Cooperative, Reserve
 from farlane.backend.jit.runtime.services import Call, ServiceFault, ServiceKind
 from farlane.backend.jit.runtime.structures import (
     GENERIC_WINDOWS,

@@ -17,9 +17,9 @@ class Options:
     cache: bool = True  # the disk cache
     checks: int = 0  # checks.MEMORY | RACE | INIT: what is looked for
     touches: bool = False  # records which pages each warp instruction touches (touches.py)
-    light: bool = False  # compiled in a fraction of the time, some two times slower to run (tiers.py)
+    tier: int = 2  # 1: compiled in a fraction of the time, some two times slower to run (tiers.py)
     untranslated: bool = False  # global accesses are not checked against the page flags: for measuring what that costs, never for a guest
-    team: bool = True  # warps run together where they can (teams.py)
+    warp_groups: bool = True  # warps run as one where they can (warp_groups.py)
     serial: str = "adaptive"  # which loops run lane after lane (serial_choice.py): or "never", "always"
     keep_ir: bool = False  # CompiledKernel.ir holds the LLVM IR
 
@@ -52,9 +52,6 @@ class KernelInfo:
     )
     lane_fibers: bool = False  # each thread has a fiber of its own (lane_fibers.py)
     tiled: bool = False  # its threads keep tiles of sums in registers (register_tiles.py)
-    interleaved: int = (
-        0  # how many blocks a worker runs side by side, where a grid has many (interleaving.py); 0: one at a time
-    )
     cached: str = "no"  # "no" | "memory" | "disk": where this compilation came from
     compile_seconds: float = 0.0
     variables: tuple[int, ...] = field(default=())  # indices of module variables that the code refers to

@@ -1,30 +1,18 @@
-"""How Numba compiles the models that become object files (`native`): the units' packages named `compiled`, to LLVM's code, which optimising.py makes objects of.
+"""How Numba compiles the functions of the models' units: the packages named `compiled` (native.py compiles their entries).
 
-No wrappers for Python: what calls this is machine code. No reference counts: nothing is allocated. Nothing is raised: errors are numbers. No index is below zero.
-Every unit's object is made anew when this file changes.
+No reference counts: nothing is allocated. Nothing is raised: errors are numbers.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-from collections.abc import Iterator
 from typing import Any
 
-import llvmlite.binding as llvm
-from farlane.backend.memory.optimising import TABLE
 from llvmlite import ir
 from numba import njit, types
-from numba.core import config
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-OPTIONS: dict[str, Any] = {
-    "error_model": "numpy",
-    "_nrt": False,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _intrinsic: Any = intrinsic
 
 
@@ -41,41 +29,6 @@ def inner(function: Any) -> Any:
 
 
 leaf: Any = njit(forceinline=True, **OPTIONS)
-
-
-def portable(package: str) -> tuple[str, bytes]:
-    """The name of a unit's entry, and its LLVM code as Numba makes it: nothing is optimised yet (optimising.py)."""
-    llvm.add_symbol(TABLE, 1)  # Numba would look for it; what it links is never run
-    with _unoptimised(), _indices_from_zero():
-        text, symbol = importlib.import_module(f"{package}.run").text()
-    return symbol, bytes(llvm.parse_assembly(text).as_bitcode())
-
-
-@contextlib.contextmanager
-def _unoptimised() -> Iterator[None]:
-    """Numba leaves what it makes as it is."""
-    settings: Any = config
-    before, settings.OPT = settings.OPT, type(settings.OPT)(0)
-    try:
-        yield
-    finally:
-        settings.OPT = before
-
-
-@contextlib.contextmanager
-def _indices_from_zero() -> Iterator[None]:
-    """An index below zero would count from the end, as in Python, and every access would look for one. Compiled code has none."""
-    module: Any = arrayobj
-    before = module.fix_integer_index
-
-    def plain(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
-        return context.cast(builder, index, kind, types.intp)
-
-    module.fix_integer_index = plain
-    try:
-        yield
-    finally:
-        module.fix_integer_index = before
 
 
 @_intrinsic

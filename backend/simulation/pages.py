@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from farlane.backend.simulation import charts
 from farlane.backend.simulation.text import migration
+from farlane.demangle import demangled, readable
 
 MOST_KERNELS = 12  # in a plot, those with the most requests
 
@@ -61,7 +63,10 @@ def run(title: str, sessions: Sequence[dict[str, Any]]) -> str:
 def _session(session: dict[str, Any]) -> list[str]:
     kernels = [row for row in session["kernels"] if not row["refused"]]
     largest = sorted(kernels, key=lambda row: -row["requests"])[:MOST_KERNELS]
-    shown = {row["name"]: row["counts"] for row in largest}
+    short = Counter(readable(row["name"]) for row in largest)  # overloads share theirs
+    shown = {
+        name if short[name := readable(row["name"])] == 1 else demangled(row["name"]): row["counts"] for row in largest
+    }
     if len(kernels) != 1:
         shown["in total"] = session["total"]
     total = session["total"]
@@ -97,7 +102,7 @@ def _session(session: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     for row in session["kernels"]:
         if row["refused"]:
-            body.append(f"<p>{escape(row['name'])} is not modelled: {escape(row['refused'])}</p>")
+            body.append(f"<p>{escape(demangled(row['name']))} is not modelled: {escape(row['refused'])}</p>")
     body.append(f"<p>{session['pages']} pages were touched; {total['faults']} walks found no translation.</p>")
     shown_config = escape(json.dumps(session["config"], indent=1))
     body.append(f"<details><summary>Configuration</summary><pre>{shown_config}</pre></details>")
@@ -109,7 +114,7 @@ def _row(row: dict[str, Any]) -> list[str]:
     counts = row["counts"]
     requests = max(1, counts["requests"])
     return [
-        row["name"], f"{row['launches']:,}", f"{row['blocks']:,}", f"{row['requests']:,}", f"{counts['latency'] / requests:.1f}",
+        demangled(row["name"]), f"{row['launches']:,}", f"{row['blocks']:,}", f"{row['requests']:,}", f"{counts['latency'] / requests:.1f}",
         f"{counts['private_hits'] / requests:.1%}", f"{counts['merged'] / requests:.1%}", f"{counts['peer_hits']:,}",
         f"{counts['shared_accesses']:,}", f"{counts['walks']:,}", f"{counts['hops']:,}", f"{row['utilisation']:.1%}", f"{row['resident']:.1f}",
         f"{counts['cycles']:,}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from farlane.demangle import readable
+
 _HEAD = (
     f"{'kernel':28} {'launches':>8} {'requests':>10} {'latency':>8} {'private':>8} {'joined':>7} {'peers':>7}"
     f" {'shared':>9} {'walks':>8} {'hops':>9} {'slots':>6} {'blocks':>7}"
@@ -35,10 +37,10 @@ def report(found: Sequence[dict[str, Any]]) -> str:
         lines.append(_HEAD)
         for row in session["kernels"]:
             if row["refused"]:
-                lines.append(f"{row['name'][:28]:28} is not modelled: {row['refused']}")
+                lines.append(f"{readable(row['name'])[:28]:28} is not modelled: {row['refused']}")
                 continue
             lines.append(
-                _line(row["name"], row, row["counts"], f"{row['utilisation']:.1%}", f"{row['resident']:.1f}")
+                _line(readable(row["name"]), row, row["counts"], f"{row['utilisation']:.1%}", f"{row['resident']:.1f}")
                 + (f"  (in {row['parts']} parts)" if row["parts"] > 1 else "")
             )
         rows = session["kernels"]

@@ -1,7 +1,7 @@
 """How long kernels take to compile: cold, and from the cache on disk; and what a launch of an empty kernel costs.
 
-Every kernel of tests/native (nvcc 13.0, -O3), each for the block shape it requires, else 256 threads: lightly, as for its first
-launch, and in full, as once it has been used (backend/jit/compile/tiers.py). Goals: cold median 0.15 s and
+Every kernel of tests/native (nvcc 13.0, -O3), each for the block shape it requires, else 256 threads: by tier 1, as for its
+first launch, and by tier 2, as once it has been used (backend/jit/compile/tiers.py). Goals: cold median 0.15 s and
 worst 1 s, from the cache 1 ms, a launch 10 us. The reference is gcc -O3 on loops.c of the kernel benchmark: 15 functions. Thread
 processor time is shown beside wall time, since other work on the machine stretches the latter.
 
@@ -74,10 +74,10 @@ def shape(module: jit.Module, name: str) -> tuple[int, int, int]:
     return (min(256, math.prod(entry.max_threads or (256,))), 1, 1)
 
 
-def compiled(module: jit.Module, name: str, light: bool) -> tuple[float, float, jit.KernelInfo]:
+def compiled(module: jit.Module, name: str, tier: int) -> tuple[float, float, jit.KernelInfo]:
     """Wall and processor seconds, and what was compiled."""
     wall, processor = time.perf_counter(), time.thread_time()
-    kernel = jit.compile_kernel(module, name, shape(module, name), jit.Options(light=light))
+    kernel = jit.compile_kernel(module, name, shape(module, name), jit.Options(tier=tier))
     return time.perf_counter() - wall, time.thread_time() - processor, kernel.info
 
 
@@ -117,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose name contains one of these, separated by commas")
     options = parser.parse_args()
-    light: dict[str, tuple[float, float]] = {}
+    first: dict[str, tuple[float, float]] = {}
     full: dict[str, tuple[float, float, int]] = {}
     warm: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -126,23 +126,23 @@ def main() -> None:
             for name in module.entries:
                 title = f"{program}: {name[:60]}"
                 try:
-                    wall, processor, _ = compiled(module, name, True)
+                    wall, processor, _ = compiled(module, name, 1)
                 except jit.PtxError as error:
                     print(f"{title}: {error}")
                     continue
-                light[title] = wall, processor
-                wall, processor, info = compiled(module, name, False)
+                first[title] = wall, processor
+                wall, processor, info = compiled(module, name, 2)
                 full[title] = wall, processor, info.sites
                 kernels._compiled.clear()  # as in a new process
-                wall, processor, again = compiled(module, name, True)
+                wall, processor, again = compiled(module, name, 1)
                 warm[title] = wall, processor
                 assert again.cached == "disk"
     table = Table("Compiling a kernel, ms", ["", "median", "90 %", "worst"], f"{len(full)} kernels of tests/native.")
     for title, values in (
-        ("cold, wall", [wall for wall, _ in light.values()]),
-        ("cold, processor", [processor for _, processor in light.values()]),
-        ("in full, wall", [wall for wall, _, _ in full.values()]),
-        ("in full, processor", [processor for _, processor, _ in full.values()]),
+        ("tier 1, wall", [wall for wall, _ in first.values()]),
+        ("tier 1, processor", [processor for _, processor in first.values()]),
+        ("tier 2, wall", [wall for wall, _, _ in full.values()]),
+        ("tier 2, processor", [processor for _, processor, _ in full.values()]),
         ("from the cache, wall", [wall for wall, _ in warm.values()]),
         ("from the cache, processor", [processor for _, processor in warm.values()]),
     ):
@@ -152,7 +152,7 @@ def main() -> None:
     slowest = sorted(full.items(), key=lambda item: -item[1][1])[:8]
     for title, (wall, processor, sites) in slowest:
         print(
-            f"  {wall:6.2f} s ({processor:.2f} s of processor; lightly {light[title][1]:.2f})  {sites:5} access sites  {title}"
+            f"  {wall:6.2f} s ({processor:.2f} s of processor; tier 1 {first[title][1]:.2f})  {sites:5} access sites  {title}"
         )
     print(f"gcc -O3 on loops.c, 15 functions: {1000 * gcc_seconds():.0f} ms")
     print(f"a launch of an empty kernel: {empty_launch_us():.1f} us")

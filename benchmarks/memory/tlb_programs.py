@@ -100,7 +100,7 @@ def timed_host(kind: str, settings: Path | None, folder: Path) -> Iterator[str]:
     reader, writer = os.pipe()
     variables = {key: value for key, value in os.environ.items() if not key.startswith("FARLANE_SIM")}
     variables["FARLANE_SIM_THREADS"] = "1"
-    variables[options.TIERS] = "off"  # kernels are compiled in full at once
+    variables[options.TIERS] = "off"  # kernels have tier 2 code at once
     if settings is not None:
         variables[options.MODEL] = str(settings)
     command = [sys.executable, str(Path(__file__).parent / "timed_host.py"), kind, "--listen", url, "--no-analyze"]

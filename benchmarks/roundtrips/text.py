@@ -203,7 +203,7 @@ What deferral saves at a distance. `farlane bench roundtrips --output docs/round
 Guest and host run on one machine over a Unix socket with the simulated device. Between them is a forwarder
 ([delay_proxy.cpp](../../benchmarks/roundtrips/delay_proxy.cpp)), which delays each direction by half the round trip.
 It does not limit bandwidth. All programs print the same in all modes; a difference ends the benchmark. The modes take
-turns; figures are medians. The host compiles kernels in full at once (`FARLANE_JIT_TIERS=off`): else a mode whose runs
+turns; figures are medians. The host compiles kernels by tier 2 at once (`FARLANE_JIT_TIERS=off`): else a mode whose runs
 come later would have faster kernels.
 
 ![wall time at 500 us, and round trips](roundtrips.png)

@@ -4,7 +4,7 @@
 meet in shuffles, votes, shared memory and atomics, and the host has a loop over threads for each step. Neither has undefined behaviour:
 the host's side is compiled with the sanitizer, where the compiler has it.
 
-A few of each kind always, many with --full-matrix, which also compiles every kernel in full at once, as it is when it has run for a while. A program
+A few of each kind always, many with --full-matrix, which also compiles every kernel by tier 2 at once, as when it has run for a while. A program
 is made again by its seed: PYTHONPATH=tests/randomized python -c 'import kernel_programs; print(kernel_programs.program(SEED))'
 """
 
@@ -75,7 +75,7 @@ def sanitizer() -> str:
 
 @pytest.fixture(scope="module")
 def full_guest(request: pytest.FixtureRequest) -> Iterator[Guest | None]:
-    """Runs programs on a host that compiles kernels in full at once."""
+    """Runs programs on a host that compiles kernels by tier 2 at once."""
     if not request.config.getoption("--full-matrix"):
         yield None
         return

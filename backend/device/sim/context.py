@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device import reports
@@ -74,10 +75,10 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
-        self._memory = _memory(quota, budget, physical, oversubscription, number)
+        self._observers = Observers()
+        self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
         self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
-        self._observers = Observers()
         if modelled is not None:
             self._observers.add(_model_observer(*modelled, self._memory))
         self._runtime = Runtime(self._memory, self._observers, limits.attributes)
@@ -198,8 +199,9 @@ class SimContext(Context):
     def read(self, rows: Rows, stream: Any) -> Iterator[memoryview | bytes]:
         """A piece may show device memory itself: use it before the next call to this context."""
         self._timeline.check_stream(stream)
+        pieces = self._memory.read(rows)
         self._observers.read(rows)
-        return self._timed(self._memory.read(rows))
+        return self._timed(pieces)
 
     def copy(self, destination: Rows, source: Rows, stream: Any) -> None:
         self._timeline.check_stream(stream)
@@ -221,7 +223,7 @@ class SimContext(Context):
 
     # Modules ----------------------------------------------------------------------------------------------------
     def load_module(self, image: bytes) -> SimModule:
-        module = SimModule(self._library.parse(image), self._memory)
+        module = SimModule(self._library.parse(image), self._memory, self._observers)
         self._modules.add(module)
         return module
 
@@ -342,18 +344,29 @@ class SimContext(Context):
 
 
 def _memory(
-    quota: int, budget: Budget, physical: Physical, oversubscription: Oversubscription | None, number: int
+    quota: int,
+    budget: Budget,
+    physical: Physical,
+    oversubscription: Oversubscription | None,
+    number: int,
+    observers: Observers,
 ) -> Memory:
-    """The memory of session `number`."""
+    """The memory of session `number`, and what records its trace."""
     if oversubscription is None or not oversubscription.active:
         return Memory(quota, budget, physical)
     from farlane.backend.device.sim.memory.managed import ManagedMemory
 
-    return ManagedMemory(quota, budget, physical, oversubscription, number)
+    memory = ManagedMemory(quota, budget, physical, oversubscription)
+    if oversubscription.trace:
+        from farlane.backend.device.sim.observers.tracing import TraceRecorder
+
+        observers.add(TraceRecorder(Path(oversubscription.trace.replace("{}", str(number))), memory))
+        memory.residency.on_touch = observers.touched
+    return memory
 
 
 def _model_observer(wanted: Settings, session: int, memory: Memory) -> ModelObserver:
-    """The recording of a session."""
+    """What records a session for the model of the memory system."""
     from farlane.backend.device.sim.observers.modelling import ModelObserver
 
     if memory.attended:  # its page table says where pages are now, not where they were

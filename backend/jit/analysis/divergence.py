@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farlane.backend.jit.analysis import strides
-from farlane.backend.jit.analysis.strides import FIRST, ROW, varying_axes
+from farlane.backend.jit.analysis.strides import varying_axes
 from farlane.backend.jit.ptx.model import Address, Instruction, Special, Symbol, extends, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import EFFECTS, Graph
@@ -70,11 +70,11 @@ def conservative(
     return analysis.run()
 
 
-def team(
+def warp_group(
     graph: Graph, values: list[Value], block: tuple[int, int, int], steps: dict[str, int], parameters: set[str]
 ) -> Divergence:
-    """The same for a team of warps (teams.py), whose lanes never part. `steps`: Team.steps."""
-    return _TeamAnalysis(graph, values, block, steps, parameters).run()
+    """The same for a warp group of warps (warp_groups.py), whose lanes never part. `steps`: WarpGroup.steps."""
+    return _GroupAnalysis(graph, values, block, steps, parameters).run()
 
 
 class _Analysis:
@@ -300,7 +300,7 @@ class _Analysis:
                 value.exported = True
 
 
-class _TeamAnalysis(_Analysis):
+class _GroupAnalysis(_Analysis):
     def __init__(
         self,
         graph: Graph,
@@ -313,12 +313,10 @@ class _TeamAnalysis(_Analysis):
         self.axes = {"x", *steps}
 
     def _operand_class(self, operand: Any, block: int) -> int | None:
-        if isinstance(operand, Special) and operand.name in (FIRST, ROW):
-            return 0
         if isinstance(operand, Special) and operand.name.startswith("tid."):
             axis = operand.name[4:]
             return strides.UNIFORM if axis not in self.axes else 1 if axis == "x" else 0
         return super()._operand_class(operand, block)
 
     def _part(self, index: int) -> None:
-        """They do not: warps whose lanes disagree leave the team."""
+        """They do not: warps whose lanes disagree leave the warp group."""

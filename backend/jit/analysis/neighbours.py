@@ -1,15 +1,15 @@
 """Loads that read four words beside each other, one instruction for each: what a compiler makes of an unrolled loop over a row.
 
-Where each lane has a row of its own, four words of a lane are one access of 16 bytes, and four gathers less. Loads are taken together when
-nothing between the first and the last may change what they read, or may let other threads do so.
+Where lanes run one after the other, four words of a lane need one check. Loads are taken together when nothing between the first and the last
+may change what they read, or may let other threads do so.
 
-Owns which loads of a block are taken together; lowering/families/accesses/memory.py makes the access at the first of them.
+Owns which loads of a block are taken together; lowering/emitters/serial_codegen.py checks them at the first.
 """
 
 from __future__ import annotations
 
 from farlane.backend.jit.options import Options
-from farlane.backend.jit.ptx.model import Address, Instruction
+from farlane.backend.jit.ptx.model import ARITHMETIC, Address, Instruction
 from farlane.backend.jit.ssa.blocks import Block
 from farlane.backend.jit.ssa.ssa import Value
 
@@ -17,17 +17,12 @@ COUNT = 4
 _WORDS = {"b32", "u32", "s32", "f32"}
 _PLAIN = {"global", "weak", "nc", "ca", "cg", "cs", "lu"}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "mmio"}
-# What neither writes memory nor lets other threads run.
-_CALM = {
-    "add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "fma", "and", "or", "xor", "not", "cnot",
-    "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "bmsk", "szext", "clz", "popc", "brev", "bfind", "setp", "set", "selp", "slct",
-    "cvt", "cvta", "mov", "rcp", "sqrt", "rsqrt", "copysign", "testp", "ex2", "lg2", "sin", "cos", "tanh", "dp4a", "dp2a", "ld",
-}  # fmt: skip
+_CALM = ARITHMETIC | {"ld"}  # what neither writes memory nor lets other threads run
 
 
 def together(block: Block, options: Options) -> dict[int, list[Instruction]]:
-    """The same under these options. Without teams, looking at one page may take another away."""
-    if options.light or options.checks or options.touches or options.untranslated or not options.team:
+    """The same under these options. Without warp groups, looking at one page may take another away."""
+    if options.tier == 1 or options.checks or options.touches or options.untranslated or not options.warp_groups:
         return {}
     return found(block)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from farlane.backend.jit.analysis.strides import FIRST, ROW, constant, signed_constant, varying_axes
+from farlane.backend.jit.analysis.strides import constant, signed_constant, varying_axes
 from farlane.backend.jit.ptx.model import LANES, Immediate, Instruction, Special, extends
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value
@@ -90,10 +90,6 @@ def _special(name: str, block: tuple[int, int, int]) -> Pattern | None:
     lane_bits = LANES.bit_length() - 1
     if base == "laneid":
         return Pattern(tuple(range(LANES)), 32, 32)
-    if name == FIRST:
-        return Pattern(_ZEROS, lane_bits, 32, x) if x % LANES == 0 or y == z == 1 else None
-    if name == ROW:
-        return Pattern(_ZEROS, 0, 32, -(-x // LANES))
     if base in ("ctaid", "nctaid", "ntid"):
         return Pattern(_ZEROS, 0, 32)
     if base != "tid" or axis not in ("x", "y", "z"):

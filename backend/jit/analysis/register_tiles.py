@@ -15,7 +15,7 @@ lie in one place of memory, their home, if never two of them are alive at once. 
 so nothing is moved at barriers and at the ends of iterations.
 
 Owns which kernels count as such (`tiled`), the tiles of a function's blocks, and homes. Kernels that count get an
-unmasked version although they are large (kernel.py), and are compiled in full early (tiers.py). A block that does not
+unmasked version although they are large (kernel.py), and are compiled by tier 2 early (tiers.py). A block that does not
 fit (sums that are factors, sums with different numbers of steps) is left as it is.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LEAST_SUMS, LEAST_SIDE = 16, 2  # of a tile: fewer find registers as they are
 LEAST_ADDITIONS, LEAST_SHARE = 64, 4  # of a kernel: so many, and one instruction of so many
-LEAST_INSTRUCTIONS = 250  # of a kernel: smaller ones may be teams (teams.py)
+LEAST_INSTRUCTIONS = 250  # of a kernel: smaller ones may be warp groups (warp_groups.py)
 MOST_INSTRUCTIONS = 2000  # two versions of more take too long to compile
 _WAITS = {"bar", "barrier"}
 _TYPES = {"f32": "float", "f64": "double"}
@@ -118,7 +118,7 @@ def plan(graph: Graph) -> Tiles:
         block.instructions = [*rest, *additions, *copies, *end]
         tiles.at[index] = tile
     if tiles.at:
-        _settle(graph, tiles)
+        _give_homes(graph, tiles)
     return tiles
 
 
@@ -195,7 +195,7 @@ def _chains(additions: list[Instruction]) -> list[list[Instruction]] | None:
 
 
 # Homes ---------------------------------------------------------------------------------------------------------------
-def _settle(graph: Graph, tiles: Tiles) -> None:
+def _give_homes(graph: Graph, tiles: Tiles) -> None:
     """Gives the sums of tiles homes, where none of a tile's is refused one. Tiles that work on the same sums share an array."""
     groups = _Groups(graph, tiles)
     refused = groups.refused(graph, tiles)

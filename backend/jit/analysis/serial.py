@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from farlane.backend.jit.analysis import teams
+from farlane.backend.jit.analysis import warp_groups
 from farlane.backend.jit.analysis.divergence import Divergence
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
@@ -89,7 +89,7 @@ def _accepts(block: Block) -> bool:
     return (
         not block.switch
         and not block.leaves
-        and all(teams.accepts(item) and item.base not in _OTHERS for item in block.instructions)
+        and all(warp_groups.accepts(item) and item.base not in _OTHERS for item in block.instructions)
     )
 
 

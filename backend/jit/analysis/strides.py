@@ -23,8 +23,6 @@ LIMIT = 1 << 24
 _WORD = {"u32", "s32", "b32"}
 _LONG = {"u64", "s64", "b64"}
 _OPERANDS = {"mov": 1, "cvta": 1, "neg": 1, "cvt": 1, "add": 2, "sub": 2, "shl": 2, "mul": 2, "mad": 3, "selp": 3}
-FIRST = "?first"  # %tid.x of the warp's first lane; no register of PTX is spelled like this (indices.py)
-ROW = "?row"  # that divided by the lanes of a warp; in teams only
 UNIFORM = -1 << 62  # the class of uniform values; any other int is a stride
 
 

@@ -21,6 +21,7 @@ from collections import OrderedDict
 from farlane.backend.jit.compile.process import CompilerProcess
 from farlane.backend.jit.options import Options
 from farlane.backend.jit.ptx.declarations import Module
+from farlane.demangle import demangled
 
 LEAST, MOST = 4, 64  # other kernels: starting a process takes as long as compiling five; a program seldom has more
 MOST_TEXT = 256 << 10  # characters of PTX
@@ -100,7 +101,7 @@ class Ahead:
                 try:
                     process.compile(*wanted)
                 except Exception as error:  # its own launch, if there is one, reports what is wrong with it
-                    _log.debug("kernel %s is not compiled ahead: %s", wanted[1], error)
+                    _log.debug("kernel %s is not compiled ahead: %s", demangled(wanted[1]), error)
         finally:
             process.end()
 

@@ -1,6 +1,6 @@
 """The process that compiles kernels for process.py: requests on standard input, objects on standard output.
 
-A request is {sources, name, block, options} and the module's text; the answer {interleaved} and the code, or what went wrong
+A request is {sources, name, block, options} and the module's text; the answer nothing and the code, or what went wrong
 and nothing. It runs with low priority, and the system kills it with its parent, so that a long compilation never outlives the
 program it was for.
 """
@@ -16,7 +16,7 @@ import signal
 import sys
 
 from farlane.backend.jit.compile import cache, kernels, native, process
-from farlane.backend.jit.options import KernelInfo, Options
+from farlane.backend.jit.options import Options
 from farlane.backend.jit.ptx.declarations import Module
 from farlane.backend.jit.ptx.module import parse_module
 
@@ -28,8 +28,8 @@ def _module(text: bytes) -> Module:
     return parse_module(text.decode())
 
 
-def compiled(head: bytes, text: bytes) -> tuple[bytes, bytes]:
-    """What differs from the light code's facts, and the object, for a request. Raises PtxError."""
+def compiled(head: bytes, text: bytes) -> bytes:
+    """The object for a request. Raises PtxError."""
     request = json.loads(head)
     if request["sources"] != cache.SOURCES.hex():
         raise RuntimeError(
@@ -39,16 +39,12 @@ def compiled(head: bytes, text: bytes) -> tuple[bytes, bytes]:
     module, name, block = _module(text), request["name"], tuple(request["block"])
     key = cache.key(module.digest, name, block, options, native.version())
     if options.cache and (stored := cache.load(key)) is not None:
-        return _facts(stored[0]), stored[1]
+        return stored[1]
     info, image, _ = kernels.translate(module, name, block, dataclasses.replace(options, keep_ir=False))
     image = kernels.linked(image)
     if options.cache and cache.trusted():
         cache.save(key, info, image)
-    return _facts(info), image
-
-
-def _facts(info: KernelInfo) -> bytes:
-    return json.dumps({"interleaved": info.interleaved}).encode()
+    return image
 
 
 def main() -> None:
@@ -58,7 +54,7 @@ def main() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while (request := process.receive(source)) is not None:
         try:
-            answer = compiled(*request)
+            answer = b"", compiled(*request)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}".encode(), b""
         try:

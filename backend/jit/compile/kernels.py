@@ -21,6 +21,7 @@ from farlane.backend.jit.runtime.arenas import Worker
 from farlane.backend.jit.runtime.structures import Launch
 from farlane.backend.system import flat
 from farlane.backend.system.loading import Loaded
+from farlane.demangle import demangled
 
 if TYPE_CHECKING:
     from farlane.backend.jit.ptx.model import Body
@@ -34,20 +35,19 @@ _log = logging.getLogger(__name__)
 class CompiledKernel:
     """Native code of one kernel for one block shape."""
 
-    def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None, light: tiers.Use | None = None) -> None:
+    def __init__(self, info: KernelInfo, image: bytes, ir: str | None = None, use: tiers.Use | None = None) -> None:
         self.info = info
         self.ir = ir
-        self.interleaved = info.interleaved  # how many blocks its code runs side by side, if it has the arenas for that
-        self.light = light  # how much it has been used; None once it is compiled in full
+        self.use = use  # how much its tier 1 code has been used; None once it has tier 2 code
         self._codes = [Loaded(image, _ENTRY)]
         self.address = self._codes[0].address  # as a C function: (Launch *, WorkerState *) -> STATUS_*
         self._run = _RUN(self.address)
 
-    def replace(self, image: bytes, interleaved: int = 0) -> None:
+    def replace(self, image: bytes) -> None:
         """From now on, runs are runs of this code, the same kernel's. Those under way go on: what they run stays. From any thread."""
         code = Loaded(image, _ENTRY)
         self._codes.append(code)
-        self._run, self.address, self.light, self.interleaved = _RUN(code.address), code.address, None, interleaved
+        self._run, self.address, self.use = _RUN(code.address), code.address, None
 
     def run(self, launch: Launch, worker: Worker) -> int:
         """Runs blocks of the launch on this thread until none is left. Releases the GIL. Returns a STATUS_*."""
@@ -62,11 +62,11 @@ _lock = threading.Lock()
 
 def ready(module: Module, name: str, block: tuple[int, int, int], options: Options) -> CompiledKernel | None:
     """The native code of a kernel that was translated before, by this process or another one."""
-    if options.light:
-        full = dataclasses.replace(options, light=False)
-        if (kernel := _found(_key(module, name, block, full), full)) is not None:
+    if options.tier == 1:
+        better = dataclasses.replace(options, tier=2)
+        if (kernel := _found(_key(module, name, block, better), better)) is not None:
             return kernel
-    use = tiers.Use(module, name, block, options) if options.light else None
+    use = tiers.Use(module, name, block, options) if options.tier == 1 else None
     return _found(_key(module, name, block, options), options, use)
 
 
@@ -82,7 +82,7 @@ def compile_kernel(
     info, image, text = translate(module, name, block, options)
     image = linked(image)
     key = _key(module, name, block, options)
-    use = tiers.Use(module, name, block, options) if options.light else None
+    use = tiers.Use(module, name, block, options) if options.tier == 1 else None
     kernel = CompiledKernel(info, image, text if options.keep_ir else None, use)
     if options.cache and cache.trusted():
         cache.save(key, info, image)
@@ -101,12 +101,12 @@ def translate(
     text = context.emit()
     image = native.compile_ir(text, options, context.optimization)
     info = context.info()
-    if options.light:
+    if options.tier == 1:
         frames = native.frame_bytes(image)
         if frames is None:
-            raise NotImplementedError("light code needs to know its frames")  # tiers.py does not ask for it then
+            raise NotImplementedError("tier 1 code needs to know its frames")  # tiers.py does not ask for it then
         # Every value has a place in the frame. With room for either version, one may take the other's place.
-        # A recursion must get as deep as in full code.
+        # A recursion must get as deep as in tier 2 code.
         room = max(
             (4 if info.recursive else 1) * info.stack_bytes, (16 if info.recursive else 1) * frames + (128 << 10)
         )
@@ -143,9 +143,9 @@ def _found(key: str, options: Options, use: tiers.Use | None = None) -> Compiled
     if stored is None:
         return None
     try:
-        kernel = CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1], light=use)
+        kernel = CompiledKernel(dataclasses.replace(stored[0], cached="disk"), stored[1], use=use)
     except ValueError as error:  # as good as absent
-        _log.warning("the cached code of kernel %s cannot be loaded: %s", stored[0].name, error)
+        _log.warning("the cached code of kernel %s cannot be loaded: %s", demangled(stored[0].name), error)
         return None
     return _kept(key, kernel)
 

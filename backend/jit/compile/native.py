@@ -67,7 +67,7 @@ def compile_ir(text: str, options: Options, level: int = 2) -> bytes:
     """An object file from IR text. Vectorisers stay off: the code is vector code already."""
     cpu, features = processors.host()
     with _lock:
-        generation = 0 if options.light else level  # 0: FastISel and the fast register allocator
+        generation = 0 if options.tier == 1 else level  # 0: FastISel and the fast register allocator
         machine = _machine(
             options.cpu or cpu, options.features if options.features is not None else features, generation
         )
@@ -75,16 +75,16 @@ def compile_ir(text: str, options: Options, level: int = 2) -> bytes:
         module.triple = llvm.get_default_triple()
         module.data_layout = str(machine.target_data)
         module.verify()
-        if options.light:
+        if options.tier == 1:
             # Measured (five kernels): an eighth of the time of level 2, where most goes into instruction combining and selection.
-            light = llvm.create_new_module_pass_manager()
-            light.add_global_dead_code_eliminate_pass()
-            light.add_ipsccp_pass()
-            light.add_sroa_pass()
-            light.add_sccp_pass()
-            light.add_simplify_cfg_pass()
-            light.add_aggressive_dce_pass()
-            light.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
+            few = llvm.create_new_module_pass_manager()
+            few.add_global_dead_code_eliminate_pass()
+            few.add_ipsccp_pass()
+            few.add_sroa_pass()
+            few.add_sccp_pass()
+            few.add_simplify_cfg_pass()
+            few.add_aggressive_dce_pass()
+            few.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0)))
             return bytes(machine.emit_object(module))
         tuning = llvm.create_pipeline_tuning_options(speed_level=level)
         tuning.loop_vectorization = False

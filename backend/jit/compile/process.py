@@ -25,8 +25,8 @@ class CompilerProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def compile(self, module: Module, name: str, block: tuple[int, int, int], options: Options) -> tuple[bytes, int]:
-        """A kernel's object, and how many blocks it interleaves. The object is in the disk cache, too, if `options.cache`.
+    def compile(self, module: Module, name: str, block: tuple[int, int, int], options: Options) -> bytes:
+        """A kernel's object, which is in the disk cache, too, if `options.cache`.
 
         Raises:
             RuntimeError: it cannot be compiled, or the process ended.
@@ -42,10 +42,10 @@ class CompilerProcess:
         answer = receive(process.stdout)
         if answer is None:
             raise RuntimeError(f"the compiling process ended with status {process.wait()}")
-        facts, image = answer
+        wrong, image = answer
         if not image:
-            raise RuntimeError(facts.decode())
-        return image, int(json.loads(facts)["interleaved"])
+            raise RuntimeError(wrong.decode())
+        return image
 
     def end(self) -> None:
         """Ends the process; the next `compile` starts another one."""

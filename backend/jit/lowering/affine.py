@@ -12,10 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.analysis.strides import FIRST, ROW, row_length, signed_constant
-from farlane.backend.jit.lowering.ir import BITS, Val, integer, lanes
+from farlane.backend.jit.analysis.strides import row_length, signed_constant
+from farlane.backend.jit.lowering.ir import BITS, PTX_LLVM, Val, integer, lanes
 from farlane.backend.jit.lowering.specials import first_tid, special
-from farlane.backend.jit.lowering.types import PTX_LLVM
 from farlane.backend.jit.ptx.model import LANES, Instruction, Special, extends
 from farlane.backend.jit.ssa.ssa import Value
 
@@ -40,7 +39,7 @@ def rows(e: Emitter) -> int:
 
 
 def row_base(e: Emitter, value: Affine, row: int) -> Val:
-    """The value in the first lane of a row of the warp, or of the team."""
+    """The value in the first lane of a row of the warp, or of the warp group."""
     b = e.body
     if value.step is None or row == 0:
         return value.base
@@ -49,7 +48,7 @@ def row_base(e: Emitter, value: Affine, row: int) -> Val:
 
 
 def row_bases(e: Emitter, value: Affine) -> list[Val]:
-    """The value in each row's first lane; in a team, those of the warp that is being emitted."""
+    """The value in each row's first lane; in a warp group, those of the warp that is being emitted."""
     count = rows(e)
     if not isinstance(e.instance, Val):
         return [row_base(e, value, e.instance * count + row) for row in range(count)]
@@ -101,25 +100,20 @@ def operand(e: Emitter, source: Any, kind: str) -> Affine:
 
 
 def affine_special(e: Emitter, name: str) -> Affine | None:
-    """%tid and %laneid where they are affine, and in a team what is each warp's own."""
+    """%tid and %laneid where they are affine, and in a warp group what is each warp's own."""
     base, _, axis = name.partition(".")
     row = row_length(e.kernel.block)
     one = integer(1, "i32")
     if base == "laneid":
         return Affine(integer(0, "i32"), 1, integer(row, "i32") if row < LANES else None)
-    if name in (FIRST, ROW) and e.team is not None:
-        start = e.once("first.x", lambda p: first_tid(e, p, "x"))
-        if name == FIRST:
-            return Affine(start, 0, integer(LANES, "i32"))
-        return Affine(e.body.bin("lshr", start, integer(LANES.bit_length() - 1, "i32")), 0, one)
     if base != "tid":
         return None
-    if e.team is None:
+    if e.group is None:
         if not special(e, name).vec:
             return None
         step = None if axis == "x" else one
-    elif axis == "x" or axis in e.team.steps:
-        step = integer(e.team.steps[axis], "i32") if axis in e.team.steps else None
+    elif axis == "x" or axis in e.group.steps:
+        step = integer(e.group.steps[axis], "i32") if axis in e.group.steps else None
     else:
         return None
     first = e.once(f"first.{axis}", lambda p: first_tid(e, p, axis))

@@ -109,7 +109,7 @@ def initialised(e: Emitter, place: Place, space: str, size: int, write: bool, ac
     check = e.once("check", lambda p: p.load("ptr", False, support.launch_field(e, p, "check"))).name
     delta = e.once("delta", lambda p: p.load("i64", False, p.gep(check, Findings.delta.offset)))
     saved = e.mask, e.mask_bits
-    # What is outside of the window has no shadow: another space, or an alias.
+    # What is outside of the window has no shadow: another space, or a host mapping.
     base = e.once("window_base", lambda p: p.load("i64", False, support.launch_field(e, p, "window_base")))
     room = e.once("window_size", lambda p: p.load("i64", False, support.launch_field(e, p, "window_size")))
     lanes = addresses.as_offsets(e, place).index

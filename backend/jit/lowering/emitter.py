@@ -1,6 +1,6 @@
 """What instruction families see of the function that they are written into: one interface of three emitters.
 
-codegen.py emits a function for warps, team_codegen.py for groups of warps, serial_codegen.py for one lane after the other. They differ in where
+codegen.py emits a function for warps, group_codegen.py for groups of warps, serial_codegen.py for one lane after the other. They differ in where
 values live and in which form they are read, and in control flow, which is theirs.
 
 Values that cross blocks live in stack slots (LLVM promotes them): %x<n> as computed, %out<n> per lane for exported ones, %base<n> and
@@ -20,20 +20,18 @@ from farlane.backend.jit.analysis import patterns, strides
 from farlane.backend.jit.analysis.register_tiles import Tiles, place_of
 from farlane.backend.jit.lowering import families, touches
 from farlane.backend.jit.lowering.affine import Affine, materialise, rows
-from farlane.backend.jit.lowering.ir import Builder, Val, floating, integer, lanes
+from farlane.backend.jit.lowering.ir import REGISTER_LLVM, Builder, Val, convert, floating, integer, lanes
 from farlane.backend.jit.lowering.specials import special
-from farlane.backend.jit.lowering.types import REGISTER_LLVM, convert
 from farlane.backend.jit.ptx.declarations import UnsupportedError
 from farlane.backend.jit.ptx.model import LANES, Immediate, Negated, Special, Storage, Symbol
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
     from farlane.backend.jit.analysis.divergence import Divergence
-    from farlane.backend.jit.analysis.teams import Team
+    from farlane.backend.jit.analysis.warp_groups import WarpGroup
     from farlane.backend.jit.lowering.families.accesses.addresses import Place
     from farlane.backend.jit.lowering.kernel import KernelContext
     from farlane.backend.jit.lowering.streaming import Streams
-    from farlane.backend.jit.ptx.model import Instruction
     from farlane.backend.jit.ssa.cfg import Graph
 
 ALL = integer(-1, "i32")
@@ -71,14 +69,11 @@ class Emitter:
         self.line = 0
         self.dual = False
         self.parks = False  # whether lanes that reach a barrier wait while the warp's other lanes run on
-        self.interleaved: dict[int, int] = {}  # loops whose iterations end a block's turn, by header: after how many
         self.streams: Streams | None = None  # stores that may go past the caches
-        self.team: Team | None = None  # set where what is emitted is a team's code
+        self.group: WarpGroup | None = None  # set where what is emitted is a warp group's code
         self.instance: int | Val = 0  # which of its warps
         self.placed: Place | None = None  # where the access being emitted goes, if that has been checked already
         self.contiguous = False  # whether the masked access being emitted is of neighbouring elements (guarding.py)
-        self.neighbours: dict[int, list[Instruction]] = {}  # of the block: loads that are made together (neighbours.py)
-        self.words: dict[int, Val] = {}  # what has been read so
         self.scattered: str | None = None  # where reads here and there are counted (serial_choice.py)
         self.in_memory = divergence.conservative and len(graph.blocks) > MANY_BLOCKS
         self.touching = touches.Counting()
@@ -92,7 +87,7 @@ class Emitter:
     @property
     def warps(self) -> int:
         """How many the code is for."""
-        return self.team.warps if self.team is not None else 1
+        return self.group.warps if self.group is not None else 1
 
     # Slots -------------------------------------------------------------------------------------------------------
     def slot(self, name: str, kind: str, vec: bool, initial: bool = True) -> str:
@@ -193,7 +188,7 @@ class Emitter:
     def pattern(self, value: Value) -> patterns.Pattern | None:
         """How the value differs between the lanes of a warp, where all are active and it is known now."""
         options = self.kernel.options
-        if self.mask is not None or not self.dual or options.light or options.checks or options.touches:
+        if self.mask is not None or not self.dual or options.tier == 1 or options.checks or options.touches:
             return None
         if self._patterns is None:
             self._patterns = patterns.analyse(self.graph, self.kernel.block)
@@ -309,7 +304,7 @@ class Emitter:
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
-        """Round a call that may name a thread: for a team's warps but the first, it has to know which."""
+        """Round a call that may name a thread: for a warp group's warps but the first, it has to know which."""
         yield
 
     def once(self, key: str, make: Callable[[Builder], Val]) -> Val:

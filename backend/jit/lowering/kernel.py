@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farlane.backend.jit.analysis import divergence, indices, register_tiles, spins, strides, teams
+from farlane.backend.jit.analysis import divergence, register_tiles, spins, strides, warp_groups
 from farlane.backend.jit.lowering import checks
-from farlane.backend.jit.lowering.emitters import lane_fibers, team_codegen
+from farlane.backend.jit.lowering.emitters import group_codegen, lane_fibers
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.lowering.reachable import Reachable
@@ -31,7 +31,6 @@ LARGE = 400  # instructions, callees included: from here on helpers are not inli
 DUAL_INSTRUCTIONS = 600
 FAST_INSTRUCTIONS = 1500  # from here on LLVM optimises less
 DUAL_BLOCKS, DUAL_BRANCHES = 100, 40
-MOST_INLINED_ATOMICS = 8
 
 
 class KernelContext(Reachable):
@@ -44,7 +43,7 @@ class KernelContext(Reachable):
         self.helpers: dict[str, str] = {}
         self.declarations: dict[str, None] = {}
         self.used_variables: set[int] = set()
-        self.sites = self.prefetches = self.inlined_atomics = self.places = 0
+        self.sites = self.prefetches = self.places = 0
         self.frames: dict[str, int] = {}
         self.order_sensitive = self.order_visible = self.serial = self.launches = False
         self.large = self.instructions > LARGE
@@ -55,8 +54,6 @@ class KernelContext(Reachable):
         self.extern_shared = False
         self._layout_shared()
         self.prepared = {name: self._prepare(body) for name, body in self.bodies.items()}
-        if not (options.checks or options.touches):
-            indices.simplify(self.prepared[name][0], block)
         self.fibers = any(waiting for _, _, waiting in self.prepared.values()) or any(
             (item.base in ("bar", "barrier") and "warp" not in item.modifiers)
             or (item.base == "mbarrier" and item.modifiers[0] in ("test_wait", "try_wait"))
@@ -71,7 +68,7 @@ class KernelContext(Reachable):
         self.granule_log = checks.granule_log(self.bodies.values())
         self.registers = 0
         self.waits = False
-        self.team_warps = self.team_site = self.interleaved = 0
+        self.group_warps = self.group_site = 0
         self.streams = False  # whether stores may go past the caches
 
     def _waits(self, name: str) -> bool:
@@ -136,11 +133,6 @@ class KernelContext(Reachable):
         self.sites += 1
         return self.sites - 1
 
-    def inlines_atomic(self) -> bool:
-        """Whether the next atomic operation of a whole warp is written out where it is."""
-        self.inlined_atomics += 1
-        return not self.large and not self.options.light and self.inlined_atomics <= MOST_INLINED_ATOMICS
-
     # Text --------------------------------------------------------------------------------------------------------
     def declare(self, text: str) -> None:
         self.declarations[text] = None
@@ -150,8 +142,8 @@ class KernelContext(Reachable):
         return min(self.options.optimization, 1) if self.instructions > FAST_INSTRUCTIONS else self.options.optimization
 
     def _long(self) -> bool:
-        """Whether it has too many instructions for two versions of every block. In light code that is so for register tiles, too."""
-        return self.instructions > DUAL_INSTRUCTIONS and (self.options.light or not self.tiled)
+        """Whether it has too many instructions for two versions of every block. In tier 1 that is so for register tiles, too."""
+        return self.instructions > DUAL_INSTRUCTIONS and (self.options.tier == 1 or not self.tiled)
 
     def dual_fits(self, graph: cfg.Graph, parting: divergence.Divergence) -> bool:
         """Two versions of every block cost compile time that grows faster than the kernel."""
@@ -182,7 +174,7 @@ class KernelContext(Reachable):
             emitter = FunctionEmitter(self, name, graph, parting, body.storage, entry)
             try:
                 if entry:
-                    texts += self._team(body, emitter)
+                    texts += self._group(body, emitter)
                 texts.append(emitter.emit())
             except PtxError as error:
                 error.kernel = error.kernel or self.name
@@ -191,19 +183,19 @@ class KernelContext(Reachable):
                 self.declare(declaration)
         return self._assemble(texts)
 
-    def _team(self, body: Body, alone: FunctionEmitter) -> list[str]:
-        """The code of the kernel's teams, if it has any, which `alone` then goes on from."""
-        self.team_site, sites = self.sites, self.sites
-        team = team_codegen.plan(self, body, alone)
-        if team is None:
+    def _group(self, body: Body, alone: FunctionEmitter) -> list[str]:
+        """The code of the kernel's warp groups, if it has any, which `alone` then goes on from."""
+        self.group_site, sites = self.sites, self.sites
+        group = group_codegen.plan(self, body, alone)
+        if group is None:
             return []
         try:
-            text = team.emit()
-        except team_codegen.Unfit:
-            self.sites, self.interleaved, self.streams = sites, 0, False
+            text = group.emit()
+        except group_codegen.Unfit:
+            self.sites, self.streams = sites, False
             return []
-        alone.left_by, self.team_warps = team, team.warps
-        for declaration in (*team.body.intrinsics.values(), *team.prologue.intrinsics.values()):
+        alone.left_by, self.group_warps = group, group.warps
+        for declaration in (*group.body.intrinsics.values(), *group.prologue.intrinsics.values()):
             self.declare(declaration)
         return [text]
 
@@ -242,15 +234,14 @@ class KernelContext(Reachable):
             f"@farlane_fibers = internal constant i1 {'true' if self.fibers else 'false'}",
             f"@farlane_parameter_bytes = internal constant i64 {self.parameter_bytes}",
             f"@farlane_latch_bytes = internal constant i64 {16 * max(self.sites, 1)}",
-            f"@farlane_team_warps = internal constant i32 {self.team_warps}",
+            f"@farlane_group_warps = internal constant i32 {self.group_warps}",
             f"@farlane_row = internal constant i32 {strides.row_length(self.block)}",
-            f"@farlane_team_latch = internal constant i64 {16 * self.team_site}",
+            f"@farlane_group_latch = internal constant i64 {16 * self.group_site}",
             f"@farlane_exact = internal constant i1 {'true' if self.options.checks & MEMORY else 'false'}",
-            f"@farlane_interleaved_blocks = internal constant i32 {self.interleaved}",
             f"@farlane_streams = internal constant i1 {'true' if self.streams else 'false'}",
             f"@farlane_granule_log = internal constant i64 {self.granule_log}",
         ]
-        own = [*self.helpers.values(), *([] if self.team_warps else [assembly.NO_TEAM]), *texts]
+        own = [*self.helpers.values(), *([] if self.group_warps else [assembly.NO_GROUP]), *texts]
         return assembly.assemble(
             bool(self.options.checks), self.options.touches, self.declarations, constants, own, warps
         )
@@ -276,19 +267,18 @@ class KernelContext(Reachable):
             launches=self.launches,
             lane_fibers=self.lane_fibers,
             tiled=self.tiled,
-            interleaved=self.interleaved,
             granule=1 << self.granule_log if self.options.checks & RACE else 0,
             variables=tuple(sorted(self.used_variables)),
         )
 
     def _sites(self) -> int:
-        """Light code has neither teams nor regions of lanes: it tells how many latches full code may need in its place."""
+        """Tier 1 code has neither warp groups nor regions of lanes: it tells how many latches tier 2 code may need in its place."""
         instructions = self.bodies[self.name].instructions
         accesses = sum(item.base in ("ld", "st") for item in instructions)
-        sites = self.sites + (0 if self.team_warps else 2 * accesses + 1)
-        if self.options.light:
+        sites = self.sites + (0 if self.group_warps else 2 * accesses + 1)
+        if self.options.tier == 1:
             sites += accesses + sum(item.base == "bra" for item in instructions)  # each region has a loop
-            sites += self.sites if self.tiled else 0  # its light code has one version of each block
+            sites += self.sites if self.tiled else 0  # its tier 1 code has one version of each block
         return max(sites, 1)
 
     def _local_bytes(self) -> int:
@@ -311,5 +301,5 @@ class KernelContext(Reachable):
         return (
             self.stack_estimate * (1 + min(len(self.bodies), 16))
             + (128 << 10)
-            + teams.stack_bytes(self.block, self.fibers)
+            + warp_groups.stack_bytes(self.block, self.fibers)
         )

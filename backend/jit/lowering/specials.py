@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.analysis.strides import FIRST, varying_axes
+from farlane.backend.jit.analysis.strides import varying_axes
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.ir import LANE_INDEX, Builder, Val, integer, lanes
 from farlane.backend.jit.ptx.model import LANES
@@ -51,8 +51,6 @@ def special(e: Emitter, name: str) -> Val:
         return e.once(f"ctaid.{axis}", lambda b: b.load("i32", False, support.warp_field(b, "block", at)))
     if base == "nctaid":
         return e.once(name, lambda b: b.load("i32", False, support.launch_field(e, b, "grid", at)))
-    if name == FIRST:
-        return e.once("first.x", lambda b: first_tid(e, b, "x"))
     if base == "laneid":
         return LANE_INDEX["i32"]
     if base in _LANE_MASKS:
@@ -124,7 +122,7 @@ def _cluster_rank(e: Emitter, b: Builder) -> Val:
 
 def _first_thread(e: Emitter, b: Builder) -> Val:
     """The number of the warp's first thread in its block."""
-    if e.team is not None and e.team.warps * LANES == e.kernel.threads:
+    if e.group is not None and e.group.warps * LANES == e.kernel.threads:
         return integer(0, "i32")
     return b.bin("shl", b.load("i32", False, support.warp_field(b, "index"), WARP_RANGE), integer(5, "i32"))
 

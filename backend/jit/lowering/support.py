@@ -1,6 +1,6 @@
 """Fields of the runtime structures, faults, polls, counted loops and code for some lanes, as the emitters write them.
 
-Fields are named; runtime/layout.py knows where they lie.
+Fields are named; runtime/assembly.py knows where they lie.
 """
 
 from __future__ import annotations

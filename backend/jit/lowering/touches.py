@@ -28,21 +28,21 @@ def instruction(e: Emitter, item: Instruction) -> None:
     e.touching.pending += 1
     e.touching.continued = False
     if item.base == "call":
-        settle(e)
+        count(e)
 
 
-def settle(e: Emitter) -> None:
+def count(e: Emitter) -> None:
     """Raises the warp's counter of issued instructions by those written since."""
-    count, e.touching.pending = e.touching.pending, 0
-    if count and e.kernel.options.touches:
+    number, e.touching.pending = e.touching.pending, 0
+    if number and e.kernel.options.touches:
         pointer = support.warp_field(e.body, "issued")
-        e.body.store(e.body.bin("add", e.body.load("i32", False, pointer), integer(count, "i32")), pointer)
+        e.body.store(e.body.bin("add", e.body.load("i32", False, pointer), integer(number, "i32")), pointer)
 
 
 def begin(e: Emitter) -> None:
     """In front of an instruction whose accesses are in a loop, or under conditions: they count as one."""
     if e.kernel.options.touches:
-        settle(e)
+        count(e)
         e.body.line("call void @farlane_touch_begin(ptr %warp)")
         e.touching.continued = True
 
@@ -51,7 +51,7 @@ def record(e: Emitter, addresses: Val, write: bool) -> None:
     """The active lanes access these (host) addresses."""
     if not e.kernel.options.touches:
         return
-    settle(e)
+    count(e)
     shape = (_WRITE if write else 0) | (_MORE if e.touching.continued else 0)
     e.touching.continued = True
     e.body.line(f"call void @farlane_touch(ptr %warp, {e.body.splat(addresses)}, {e.mask_bits}, i32 {shape})")

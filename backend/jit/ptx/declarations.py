@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from farlane.backend.jit.ptx.model import Body, Storage
+from farlane.demangle import demangled
 
 SCALAR_BYTES = {
     "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "b32": 4, "u32": 4, "s32": 4, "f32": 4,
@@ -34,7 +35,7 @@ class PtxError(Exception):
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
-        return f"{self.kernel}: {where}{self.message}" if self.kernel else f"{where}{self.message}"
+        return f"{demangled(self.kernel)}: {where}{self.message}" if self.kernel else f"{where}{self.message}"
 
 
 class UnsupportedError(PtxError):

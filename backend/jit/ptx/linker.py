@@ -21,6 +21,7 @@ from farlane.backend.jit.ptx import device_library
 from farlane.backend.jit.ptx import module as modules
 from farlane.backend.jit.ptx.declarations import Module, PtxError
 from farlane.backend.jit.ptx.lexer import strip_comments
+from farlane.demangle import demangled
 
 MAX_UNITS = 4096
 MAX_TEXT = 256 << 20
@@ -105,7 +106,8 @@ def _definitions(units: list[list[_Statement]]) -> dict[str, tuple[int, _Stateme
                     chosen[name] = (number, item)
                 elif known[1].linking == item.linking == ".visible":
                     raise PtxError(
-                        f"'{name}' is defined in two translation units, {known[0] + 1} and {number + 1}", item.line
+                        f"'{demangled(name)}' is defined in two translation units, {known[0] + 1} and {number + 1}",
+                        item.line,
                     )
     return chosen
 
@@ -132,7 +134,7 @@ def _rename(unit: list[_Statement], number: int, taken: set[str]) -> dict[str, s
             if name not in taken or (item.kind == ".entry" and not item.defines):
                 continue
             if item.kind == ".entry":
-                raise PtxError(f"the kernel '{name}' is defined in two translation units", item.line)
+                raise PtxError(f"the kernel '{demangled(name)}' is defined in two translation units", item.line)
             new = f"{name}$unit{number}"
             while new in taken:
                 new += "$"

@@ -6,28 +6,24 @@ A `Worker` belongs to one thread at a time and may run any kernel. Arenas only g
 from __future__ import annotations
 
 import ctypes
-import logging
 import mmap
 from typing import Any, Protocol
 
 from farlane.backend.jit.options import KernelInfo
 from farlane.backend.jit.runtime import clusters
 from farlane.backend.jit.runtime.checks import Shadow, ShadowEntry
-from farlane.backend.jit.runtime.structures import INTERLEAVED, Barrier, Latch, Launch, WarpState, WorkerState
+from farlane.backend.jit.runtime.structures import Barrier, Latch, Launch, WarpState, WorkerState
 from farlane.backend.system import mappings
 
 WARP_BYTES = ctypes.sizeof(WarpState)
 BARRIER_BYTES = 16 * ctypes.sizeof(Barrier)
 PAGE = mmap.PAGESIZE
-LEAST_GRID = 4 * INTERLEAVED  # for less, arenas for interleaved blocks are not made
-_log = logging.getLogger(__name__)
 
 
 class Kernel(Protocol):
     """What arenas are made for (compile.kernels.CompiledKernel)."""
 
     info: KernelInfo
-    interleaved: int
 
 
 class _Arena:
@@ -66,11 +62,7 @@ class Worker:
         self.generation = 0  # counts what moved: a copy of `state` is good as long as it stays
         self._peers: list[Worker] = []
         self._peer_states: Any = None
-        self._beside: list[Worker] = []  # interleaved blocks
-        self._beside_states: Any = None
-        self._beside_room: tuple[int, ...] = ()
-        # What it is laid out for, and how many interleaved blocks.
-        self._ready: tuple[Kernel, Launch, int] | None = None
+        self._ready: tuple[Kernel, Launch] | None = None  # what it is laid out for
 
     def reserve(self, kernel: Kernel, launch: Launch) -> None:
         """Makes room for a launch of `kernel`. Call before every run: it also sets the sizes that accesses are checked against.
@@ -78,44 +70,14 @@ class Worker:
         A launch's shape and shared memory stay as they are from the first time on.
         """
         ready = self._ready
-        if ready is not None and ready[0] is kernel and ready[1] is launch and ready[2] == kernel.interleaved:
+        if ready is not None and ready[0] is kernel and ready[1] is launch:
             return
         self._ready = None
         self.reserve_block(kernel, launch)
         blocks = clusters.size(launch)
         if blocks > 1 and kernel.info.clusters:
             self._reserve_peers(kernel, launch, blocks)
-        if kernel.interleaved and launch.grid[0] * launch.grid[1] * launch.grid[2] >= LEAST_GRID:
-            try:
-                self._reserve_beside(kernel, launch)
-            except OSError:  # then it is one block at a time
-                _log.exception("no room for interleaved blocks")
-                self._beside_room = ()
-        self._ready = kernel, launch, kernel.interleaved
-
-    def _reserve_beside(self, kernel: Kernel, launch: Launch) -> None:
-        """Arenas for interleaved blocks. They stay where they are as long as they have room, which copies of `state` rely on."""
-        info = kernel.info
-        warps = (info.block[0] * info.block[1] * info.block[2] + 31) // 32
-        shared = info.static_shared + launch.dynamic_shared + 15
-        wanted = (
-            shared,
-            info.local_bytes * warps,
-            warps,
-            info.stack_bytes,
-            warps * WARP_BYTES + info.sites * ctypes.sizeof(Latch),
-        )
-        if not self._beside:
-            self._beside = [Worker() for _ in range(INTERLEAVED)]
-            self._beside_states = (WorkerState * INTERLEAVED)()
-        if not self._beside_room or any(size > room for size, room in zip(wanted, self._beside_room, strict=True)):
-            for number, worker in enumerate(self._beside):
-                worker.reserve_block(kernel, launch)
-                self._beside_states[number] = worker.state
-                self._beside_states[number].number = number
-            self._beside_room = tuple(map(max, wanted, self._beside_room or wanted))
-            self.generation += 1
-        self.state.beside = ctypes.addressof(self._beside_states)
+        self._ready = kernel, launch
 
     def _reserve_peers(self, kernel: Kernel, launch: Launch, blocks: int) -> None:
         """Arenas for each block of a cluster; latches, and what else is the thread's, are this worker's."""
@@ -136,7 +98,7 @@ class Worker:
         threads = info.block[0] * info.block[1] * info.block[2]
         warps = (threads + 31) // 32
         state = self.state
-        state.peers = state.beside = None
+        state.peers = None
         shared = info.static_shared + launch.dynamic_shared
         if launch.dynamic_shared:
             shared = ((info.static_shared + 15) & -16) + launch.dynamic_shared

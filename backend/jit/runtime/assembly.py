@@ -1,19 +1,31 @@
 """The text of a kernel's LLVM module: the runtime's parts (*.ll), the kernel's constants, its helpers and its functions.
 
-Owns which runtime parts there are, and the attributes that every function gets; kernel.py says what is the kernel's.
+Owns which runtime parts there are, and the attributes that every function gets; kernel.py says what is the kernel's. The ctypes structures that Python and
+compiled code share are the one table of fields: IR files name a field as `i32 Launch.grid`, and `define` gives each structure its LLVM type.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
+from typing import Any
 
-from farlane.backend.jit.runtime import fibers, layout
+from farlane.backend.jit.runtime import fibers
 from farlane.backend.jit.runtime.checks import Findings, Record, Shadow, ShadowEntry
 from farlane.backend.jit.runtime.services import Request
-from farlane.backend.jit.runtime.structures import Aliases, Barrier, Fault, Latch, Launch, Run, WarpState, WorkerState
+from farlane.backend.jit.runtime.structures import (
+    Barrier,
+    Fault,
+    HostMappings,
+    Latch,
+    Launch,
+    Run,
+    WarpState,
+    WorkerState,
+)
 from farlane.backend.jit.runtime.touches import TouchBuffer
 
 _DEFINE = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
@@ -22,9 +34,12 @@ _ATTRIBUTES = (
 )
 _METADATA = '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n!3 = !{i32 1}\n'
 STRUCTURES = (
-    Launch, WorkerState, WarpState, Barrier, Latch, Fault, Run, Aliases, Request, Findings, Record, Shadow, ShadowEntry, TouchBuffer,
+    Launch, WorkerState, WarpState, Barrier, Latch, Fault, Run, HostMappings, Request, Findings, Record, Shadow, ShadowEntry, TouchBuffer,
 )  # fmt: skip
-NO_TEAM = "define internal i32 @farlane_team(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
+Table = Sequence[type[ctypes.Structure]]
+_SCALARS = {1: "i8", 4: "i32", 8: "i64"}
+_FIELD = re.compile(r"\bi32 ([A-Z]\w*)\.(\w+)")
+NO_GROUP = "define internal i32 @farlane_group(ptr %warp, ptr %areas) {\n  ret i32 1\n}\n"
 
 
 def assemble(
@@ -61,11 +76,10 @@ def _runtime(checked: bool, touches: bool) -> str:
         "barriers.ll",
         "blocks.ll",
         "scheduler.ll",
-        "team.ll",
+        "warp_group.ll",
         "cooperative.ll",
         "cluster.ll",
         "waiting_blocks.ll",
-        "interleaving.ll",
         "services.ll",
         "lane_fibers.ll",
         *(("checks.ll", "races.ll") if checked else ("unchecked.ll",)),
@@ -73,4 +87,23 @@ def _runtime(checked: bool, touches: bool) -> str:
     )
     folder = resources.files(__package__).joinpath("ir")
     parts = [folder.joinpath(name).read_text(encoding="utf-8") for name in names]
-    return fibers.prepare(layout.define("\n".join(parts), STRUCTURES))
+    return fibers.prepare(define("\n".join(parts), STRUCTURES))
+
+
+def llvm_type(kind: Any) -> str:
+    """The LLVM type of a ctypes type."""
+    if issubclass(kind, ctypes.Structure):
+        return "{ " + ", ".join(llvm_type(field[1]) for field in kind._fields_) + " }"
+    if issubclass(kind, ctypes.Array):
+        return f"[{kind._length_} x {llvm_type(kind._type_)}]"
+    pointers = (ctypes.c_void_p, ctypes._Pointer, ctypes._CFuncPtr)  # type: ignore[attr-defined]
+    return "ptr" if issubclass(kind, pointers) else _SCALARS[ctypes.sizeof(kind)]
+
+
+def define(text: str, table: Table) -> str:
+    """IR with the types of the table in front, and numbers in place of fields' names."""
+    numbers = {
+        (structure.__name__, field[0]): number for structure in table for number, field in enumerate(structure._fields_)
+    }
+    types = "".join(f"%{structure.__name__} = type {llvm_type(structure)}\n" for structure in table)
+    return types + _FIELD.sub(lambda match: f"i32 {numbers[match[1], match[2]]}", text)

@@ -208,8 +208,8 @@ class Call:
             return 0, 0  # a kernel's parameters are never what these functions are given
         launch = self.launch
         inside = address - launch.window_base
-        if not 0 <= inside < launch.window_size and launch.aliases:
-            end = launch.aliases.contents.run(address)[1]
+        if not 0 <= inside < launch.window_size and launch.host_mappings:
+            end = launch.host_mappings.contents.run(address)[1]
             return (address, end - address) if end else (0, 0)
         if not 0 <= inside < launch.window_size or launch.page_flags is None:
             return 0, 0

@@ -4,7 +4,7 @@ Owns their layouts: layout.py gives IR files their types and field numbers. Does
 in it and says, page by page, what may be touched.
 
 Device addresses are host addresses (identity map). A kernel touches only: pages inside the window whose flag byte allows it, runs of pages
-elsewhere that the caller names (Aliases), its shared and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
+elsewhere that the caller names (HostMappings), its shared and local arenas, its parameter buffer (read-only). Every access is checked; a bad one ends the launch with a Fault, never with a signal.
 
 Ordering: blocks are taken from Launch.next_block in increasing order, `chunk` or fewer at a time, by every worker that runs the launch;
 linear index = x + grid.x * (y + grid.y * z); with clusters, cluster after cluster (clusters.py). Page flags may gain permissions while a launch runs; they may lose
@@ -20,7 +20,6 @@ from enum import IntEnum
 
 ABI_VERSION = 9
 PAGE = 4096  # of the host
-INTERLEAVED = 8  # blocks that a worker may run side by side (interleaving.py)
 
 # Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
 # overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
@@ -75,7 +74,7 @@ class Run(ctypes.Structure):
     _fields_ = (("start", ctypes.c_uint64), ("end", ctypes.c_uint64))
 
 
-class Aliases(ctypes.Structure):
+class HostMappings(ctypes.Structure):
     """Memory of the window that is also at addresses outside of it: disjoint runs of pages, which may be read and written."""
 
     _fields_ = (("count", ctypes.c_uint64), ("runs", Run * 64))
@@ -127,8 +126,8 @@ class Launch(ctypes.Structure):
         (
             "more",
             ctypes.c_void_p,
-        ),  # reserve.Reserve.address: arenas for those; null: blocks that wait for later ones wait for ever
-        ("aliases", ctypes.POINTER(Aliases)),  # null: there are none
+        ),  # concurrent_blocks.Reserve.address: arenas for those; null: blocks that wait for later ones wait for ever
+        ("host_mappings", ctypes.POINTER(HostMappings)),  # null: there are none
         (
             "streamed",
             ctypes.c_uint32,
@@ -164,13 +163,7 @@ class WorkerState(ctypes.Structure):
         ("shadow", ctypes.c_void_p),  # of the shared arena, where the kernel watches for races
         ("peers", ctypes.c_void_p),  # WorkerState[cluster_blocks] of the block's cluster; null: it is alone
         ("arrived", ctypes.c_uint32),  # cluster.ll: living threads that have arrived at the cluster's barrier
-        ("number", ctypes.c_uint32),  # of an interleaved block, for where its stacks start
         ("next", ctypes.c_void_p),  # waiting_blocks.ll: the next one in a list
-        # interleaving.ll. Of a thread: WorkerState[INTERLEAVED], or null. Of a block: the one that its turn goes to, and its thread. Of a thread: whose turn it is.
-        ("beside", ctypes.c_void_p),
-        ("ring", ctypes.c_void_p),
-        ("thread", ctypes.c_void_p),
-        ("turn", ctypes.c_void_p),
     )
 
 
@@ -191,7 +184,7 @@ class WarpState(ctypes.Structure):
         ("released", ctypes.c_uint32),  # those of them that have completed
         ("issued", ctypes.c_uint32),  # instructions, for touches
         ("reserved", ctypes.c_uint32),
-        ("entry", ctypes.c_uint32),  # where its own code goes on after a team's
+        ("entry", ctypes.c_uint32),  # where its own code goes on after a warp group's
         ("area", ctypes.c_void_p),  # what is alive there
         ("pending", ctypes.c_uint32),  # lanes that wait at the cluster's barrier
         ("reserved_too", ctypes.c_uint32),

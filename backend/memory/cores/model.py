@@ -63,7 +63,7 @@ class Row:
 
 
 class MemoryModel:
-    """`table`: what the walkers read; without one, pages are mapped as they are asked for. `tlb`: whether the hierarchy runs, `special`: by code for it only (tlb/fast.py).
+    """`table`: what the walkers read; without one, pages are mapped as they are asked for. `tlb`: whether the hierarchy runs.
     `fast`: leaves out requests that must hit (ordering.py)."""
 
     def __init__(
@@ -71,7 +71,6 @@ class MemoryModel:
         config: Config,
         *,
         tlb: bool = True,
-        special: bool = False,
         fast: bool = False,
         trace: TraceWriter | None = None,
         table: PageTable | None = None,
@@ -95,7 +94,7 @@ class MemoryModel:
         if tlb:
             from farlane.backend.memory.tlb.fast import FastTlb  # compiled code: only where it is needed
 
-            self._tlb = FastTlb(config.tlb, table, special=special)
+            self._tlb = FastTlb(config.tlb, table)
         self._touched = np.zeros(0, np.int64)  # distinct pages
         self._group: list[Launch] = []
         self._parts = 1

@@ -1,7 +1,4 @@
-"""The compiled model's state (tlb/layout.py): its arrays in one block of memory, and what of them is known before any request.
-
-The table of arrays comes first, so that code made for one hierarchy (`known`) needs one address for all that does not come from outside.
-"""
+"""The compiled model's state (tlb/layout.py): its arrays in one block of memory, behind the table of them."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from farlane.backend.memory.optimising import Known
 from farlane.backend.memory.paging.spec import LEVELS
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb import mesh
@@ -19,7 +15,6 @@ from farlane.backend.memory.tlb.spec import Spec
 
 _LINE = 8  # words of a line of the cache
 _BORROWED = ("words", "offsets", "pages", "gaps", "left_out")  # other arrays at each turn
-_CHANGING = (*_BORROWED[:1], *_BORROWED[2:])  # of other lengths, too
 
 
 class _Filled(NamedTuple):
@@ -54,21 +49,6 @@ def _together(**arrays: Any) -> State:
             array[...] = part.number
         arrays[name] = array
     return State(**arrays)
-
-
-def known(state: State) -> Known:
-    """What is the same for all hierarchies of a spec."""
-    lengths: dict[int, int] = {}
-    places: dict[int, int] = {}
-    base = state.table.ctypes.data
-    for number, (name, array) in enumerate(zip(State._fields, state, strict=True)):
-        if name not in _BORROWED:
-            places[number * at.COLUMNS] = array.ctypes.data - base
-        if name not in _CHANGING:
-            lengths |= {number * at.COLUMNS + 1 + axis: length for axis, length in enumerate(array.shape)}
-    parameters = State._fields.index("parameters") * at.COLUMNS
-    del places[parameters]
-    return Known(tuple(lengths.items()), tuple(places.items()), ((parameters, tuple(state.parameters.tolist())),))
 
 
 def _parameters(spec: Spec) -> Array:

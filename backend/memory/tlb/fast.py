@@ -18,16 +18,12 @@ from farlane.backend.memory.tlb.stream import Stream
 
 
 class FastTlb:
-    """One hierarchy over one page table. Contents stay from kernel to kernel; time begins anew with each. One thread at a time.
+    """One hierarchy over one page table. Contents stay from kernel to kernel; time begins anew with each. One thread at a time."""
 
-    `special`: by code for this spec only, which takes a fifth less, and two seconds the first time on a machine.
-    """
-
-    def __init__(self, spec: Spec, table: PageTable, *, special: bool = False) -> None:
+    def __init__(self, spec: Spec, table: PageTable) -> None:
         self.spec = spec
         self._table = table
         self._state = arrays.empty(spec, table.words.view(np.int64), table.root, table.base)
-        self._known = arrays.known(self._state) if special else None
         self._nothing = Stream.of(spec.cores, [], [])
         self._ready()
 
@@ -119,7 +115,7 @@ class FastTlb:
         return self._code()(state.table.ctypes.data, what, int(begin))
 
     def _code(self) -> native.Entry:
-        return native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__, known=self._known)
+        return native.entry(f"{__package__}.compiled", layout.__name__, counts.__name__)
 
 
 def _join(old: Stream, taken: layout.Array, new: Stream) -> Stream:

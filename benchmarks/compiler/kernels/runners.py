@@ -51,7 +51,7 @@ class Simulated:
     def __init__(self, case: Case, image: bytes, threads: int) -> None:
         self.name = f"sim, {threads} thread{'s'[: threads > 1]}"
         self.case = case
-        self._device = SimDevice(DeviceOptions(tiers=False), threads=threads)  # what runs long is compiled in full
+        self._device = SimDevice(DeviceOptions(tiers=False), threads=threads)  # what runs long has tier 2 code
         self._context = self._device.open_context(4 << 30)
         self._stream = self._context.default_stream(LEGACY_STREAM)
         module = self._context.load_module(image)

@@ -20,6 +20,7 @@ from farlane.backend.device.gpu.memory.boxes import Array, InArray, InMemory, Si
 from farlane.backend.device.gpu.memory.staging import PIECE, Incoming, Outgoing
 from farlane.backend.device.gpu.memory.window import Space
 from farlane.backend.generated_errors import INVALID_VALUE
+from farlane.demangle import readable
 
 _ELEMENTS = (1, 2, 4)
 
@@ -134,7 +135,7 @@ class Memory:
 
     def add_variable(self, name: str, address: int, size: int) -> None:
         """A variable that the driver placed: copies may touch it from now on."""
-        self.allocations.add(Allocation(address, size, f"variable {name}"))
+        self.allocations.add(Allocation(address, size, f"variable {readable(name)}"))
 
     def remove_variable(self, address: int) -> None:
         self.allocations.remove(address)

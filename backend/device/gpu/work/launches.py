@@ -15,6 +15,7 @@ from farlane.backend.device.gpu.driver.interface import Driver
 from farlane.backend.device.gpu.work.modules import MAX_PARAMETER_BYTES, GpuFunction
 from farlane.backend.device.limits import Limits
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
+from farlane.demangle import demangled
 
 
 class Launcher:
@@ -42,7 +43,7 @@ class Launcher:
 
     def check(self, function: GpuFunction, shape: LaunchShape, size: int) -> None:
         """Raises CudaError: the launch would be refused."""
-        name = function.name
+        name = demangled(function.name)
         if not function.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {name}: its module has been unloaded")
         wanted = function.parameter_bytes
@@ -51,7 +52,7 @@ class Launcher:
         if shape.cluster is not None:
             raise CudaError(NOT_SUPPORTED, f"kernel {name}: a launch with clusters")
         self._limits.check(
-            name, shape
+            function.name, shape
         )  # what the kernel's registers and launch bounds allow the driver knows, and has codes for
         if shape.shared_bytes > function.most_shared:
             raise CudaError(

@@ -16,6 +16,7 @@ from farlane.backend.generated_errors import (
     INVALID_RESOURCE_HANDLE,
     INVALID_VALUE,
 )
+from farlane.demangle import demangled
 
 PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # blocks
 RESIDENT_THREADS = 16384  # of a small grid: a GPU of eight multiprocessors has them at once
@@ -29,18 +30,20 @@ class Admission:
 
     def check(self, function: SimFunction, shape: LaunchShape) -> None:
         if not function.alive:
-            raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {function.name}: its module has been unloaded")
+            raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {demangled(function.name)}: its module has been unloaded")
         threads = self._limits.check(function.name, shape)
         entry = function.entry
         if entry.required_threads is not None and shape.block != entry.required_threads:
             raise CudaError(
-                INVALID_VALUE, f"kernel {function.name} requires blocks of {entry.required_threads}, not {shape.block}"
+                INVALID_VALUE,
+                f"kernel {demangled(function.name)} requires blocks of {entry.required_threads}, not {shape.block}",
             )
         if entry.max_threads is not None:
             most = entry.max_threads[0] * entry.max_threads[1] * entry.max_threads[2]
             if threads > most:
                 raise CudaError(
-                    INVALID_VALUE, f"kernel {function.name}: {threads} threads in a block; its launch bound is {most}"
+                    INVALID_VALUE,
+                    f"kernel {demangled(function.name)}: {threads} threads in a block; its launch bound is {most}",
                 )
 
     def cluster(self, function: SimFunction, shape: LaunchShape) -> tuple[int, int, int] | None:
@@ -49,12 +52,13 @@ class Admission:
         required, asked = entry.required_cluster, shape.cluster
         if required is not None and asked not in (None, required):
             raise CudaError(
-                INVALID_CLUSTER_SIZE, f"kernel {function.name} is compiled for clusters of {required}, not {asked}"
+                INVALID_CLUSTER_SIZE,
+                f"kernel {demangled(function.name)} is compiled for clusters of {required}, not {asked}",
             )
         cluster = required or asked
         if cluster is None:
             if entry.explicit_cluster:
-                raise CudaError(INVALID_CLUSTER_SIZE, f"kernel {function.name} is launched without clusters")
+                raise CudaError(INVALID_CLUSTER_SIZE, f"kernel {demangled(function.name)} is launched without clusters")
             return None
         blocks = cluster[0] * cluster[1] * cluster[2]
         most = MOST_CLUSTER if function.non_portable_clusters else PORTABLE_CLUSTER
@@ -62,12 +66,13 @@ class Admission:
             most = min(most, entry.most_cluster_blocks)
         if blocks > most:
             raise CudaError(
-                INVALID_CLUSTER_SIZE, f"kernel {function.name}: a cluster of {blocks} blocks; it may have {most}"
+                INVALID_CLUSTER_SIZE,
+                f"kernel {demangled(function.name)}: a cluster of {blocks} blocks; it may have {most}",
             )
         if any(extent % part for extent, part in zip(shape.grid, cluster, strict=True)):
             raise CudaError(
                 INVALID_CLUSTER_SIZE,
-                f"kernel {function.name}: a grid of {shape.grid} is not made of clusters of {cluster}",
+                f"kernel {demangled(function.name)}: a grid of {shape.grid} is not made of clusters of {cluster}",
             )
         return cluster
 
@@ -77,7 +82,7 @@ class Admission:
         if blocks * threads > self._limits.resident_threads:
             raise CudaError(
                 COOPERATIVE_LAUNCH_TOO_LARGE,
-                f"kernel {function.name}: a cooperative launch of {blocks} blocks of {threads} threads; "
+                f"kernel {demangled(function.name)}: a cooperative launch of {blocks} blocks of {threads} threads; "
                 f"{self._limits.resident_threads} threads can be there at once",
             )
 
@@ -96,7 +101,7 @@ class Admission:
         if shape.shared_bytes > allowed or static > limits.shared:
             raise CudaError(
                 INVALID_VALUE,
-                f"kernel {function.name}: {static} bytes of static and {shape.shared_bytes} of dynamic shared memory; "
+                f"kernel {demangled(function.name)}: {static} bytes of static and {shape.shared_bytes} of dynamic shared memory; "
                 f"the dynamic part may have {max(0, allowed)}",
             )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from farlane.backend import jit
 from farlane.backend.device.sim.runtime.modules import SimFunction, ptx_error
 from farlane.backend.device.sim.runtime.prepared import Prepared
+from farlane.demangle import demangled
 
 _SLOW_COMPILE_S = 1.0
 _PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not count beside it
@@ -37,7 +38,9 @@ def _translate(function: SimFunction, block: tuple[int, int, int], options: jit.
     """Compiles a kernel, and says so where that takes time. Raises CudaError."""
     name = function.name
     started = time.monotonic()
-    progress = threading.Timer(_SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", name, block))
+    progress = threading.Timer(
+        _SLOW_COMPILE_S, _log.info, ("compiling kernel %s for blocks of %s ...", demangled(name), block)
+    )
     progress.daemon = True
     progress.start()
     jit.compile_ahead(function.module.parsed, name, block, options)
@@ -50,7 +53,7 @@ def _translate(function: SimFunction, block: tuple[int, int, int], options: jit.
         progress.cancel()
     seconds = time.monotonic() - started
     if seconds >= _SLOW_COMPILE_S:
-        _log.info("compiled kernel %s in %.1f s", name, seconds)
+        _log.info("compiled kernel %s in %.1f s", demangled(name), seconds)
     return kernel
 
 
@@ -64,8 +67,8 @@ def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
     begin, part = 0, 2 * workers * launch.cluster_blocks
     try:
         while begin < end:
-            light = kernel.light
-            whole = light is None or kernel.info.waits or prepared.cooperative is not None
+            use = kernel.use
+            whole = use is None or kernel.info.waits or prepared.cooperative is not None
             stop = end if whole else min(end, begin + part)
             launch.next_block, launch.end_block = begin, stop
             launch.chunk = (
@@ -75,8 +78,8 @@ def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
             if not run(prepared):
                 return False
             taken = time.monotonic_ns() - started
-            if light is not None:
-                light.spent(kernel, taken)
+            if use is not None:
+                use.spent(kernel, taken)
             if taken < _PART_NS:
                 part *= 2
             begin = stop

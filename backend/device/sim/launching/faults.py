@@ -16,6 +16,7 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.jit import GENERIC_WINDOWS_END, Fault, FaultKind
 from farlane.backend.jit.runtime.clusters import RANK_SHIFT
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.demangle import demangled
 
 _CODES = {
     FaultKind.ILLEGAL_ADDRESS: generated_errors.ILLEGAL_ADDRESS,
@@ -53,7 +54,9 @@ def error_of(fault: Fault, kernel: str, shared_bytes: int, allocations: Allocati
     where = f"block ({_triple(fault.block)}), thread ({_triple(fault.thread)})"
     line = f", line {fault.line} of its PTX" if fault.line else ""
     return CudaError(
-        _CODES.get(kind, generated_errors.LAUNCH_FAILURE), f"kernel {kernel}: {what}; {where}{line}", sticky=True
+        _CODES.get(kind, generated_errors.LAUNCH_FAILURE),
+        f"kernel {demangled(kernel)}: {what}; {where}{line}",
+        sticky=True,
     )
 
 

@@ -21,11 +21,10 @@ from collections.abc import Iterator, Sequence
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.limits import Limits
-from farlane.backend.device.sim.launching import caches
 from farlane.backend.device.sim.launching.admission import Admission
 from farlane.backend.device.sim.launching.compiling import compiled, run_in_parts, whole_clusters
 from farlane.backend.device.sim.launching.faults import error_of
-from farlane.backend.device.sim.launching.pool import Pool
+from farlane.backend.device.sim.launching.pool import Pool, least_bytes
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.window import PAGE_SHIFT
 from farlane.backend.device.sim.observers.observer import Ended, Faulted, Observers
@@ -34,6 +33,7 @@ from farlane.backend.device.sim.runtime.nested import Grid
 from farlane.backend.device.sim.runtime.prepared import CostEstimate, Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE
+from farlane.demangle import demangled
 
 MAX_PARAMETER_BYTES = 32764
 _PARAMETER_ALIGNMENT = 64
@@ -68,7 +68,7 @@ class Launcher:
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self._observers = observers
         # A warp group's accesses are checked before they are made: no page may go in between.
-        self.options = observers.options(dataclasses.replace(jit.tiers.options(tiers), team=not memory.attended))
+        self.options = observers.options(dataclasses.replace(jit.tiers.options(tiers), warp_groups=not memory.attended))
         observers.attach(self._workers[0])
 
     def observed(self) -> None:
@@ -93,7 +93,7 @@ class Launcher:
         if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
             raise CudaError(
                 INVALID_VALUE,
-                f"kernel {function.name}: {size} bytes of parameters; it takes {function.entry.parameter_bytes}",
+                f"kernel {demangled(function.name)}: {size} bytes of parameters; it takes {function.entry.parameter_bytes}",
             )
         prepared = function.prepared
         if prepared is None or (prepared.shape is not shape and prepared.shape != shape):
@@ -146,11 +146,9 @@ class Launcher:
             spread = memory.before_launch(parameters, variables) and spread
         started = time.monotonic_ns()
         run = self._run_shared if spread else self._run_inline
-        done = run(prepared) if prepared.kernel.light is None else run_in_parts(prepared, run)
+        done = run(prepared) if prepared.kernel.use is None else run_in_parts(prepared, run)
         ended = time.monotonic_ns()
         self._running = None
-        if memory.attended:
-            memory.after_launch()
         if self._observers:
             seconds = (ended - started) / 1e9
             run_ended = Ended(function.module.parsed, function.name, shape.block, parameters, done, seconds)
@@ -180,7 +178,7 @@ class Launcher:
     def prepare(self, function: SimFunction, shape: LaunchShape, size: int) -> Prepared:
         """A launch of its own, checked, for `size` bytes of parameters that the caller keeps. Raises CudaError."""
         if size != function.entry.parameter_bytes or size > MAX_PARAMETER_BYTES:
-            raise CudaError(INVALID_VALUE, f"kernel {function.name}: {size} bytes of parameters")
+            raise CudaError(INVALID_VALUE, f"kernel {demangled(function.name)}: {size} bytes of parameters")
         known = function.prepared
         if known is None or known.shape != shape or known.has_blocks:
             return self._prepare(function, shape)
@@ -308,10 +306,10 @@ class Launcher:
             cluster=cluster or (1, 1, 1),
             cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
-            aliases=self._memory.host_mappings.pointer,
+            host_mappings=self._memory.host_mappings.pointer,
             sharers=2 * (helpers + 1) if helpers else 0,
-            grain=math.lcm(of_cluster, kernel.interleaved or 1),
-            streamed=caches.least_bytes(blocks * math.prod(shape.block)),
+            grain=of_cluster,
+            streamed=least_bytes(blocks * math.prod(shape.block)),
         )
         last = function.prepared
         cost = last.cost if last is not None and last.kernel is kernel else CostEstimate()
@@ -348,6 +346,6 @@ class Launcher:
                 error = CudaError(error.code, error.message)
             ctypes.memset(ctypes.addressof(fault), 0, ctypes.sizeof(fault))
         else:
-            error = CudaError(LAUNCH_FAILURE, f"kernel {function.name}: interrupted", sticky=True)
+            error = CudaError(LAUNCH_FAILURE, f"kernel {demangled(function.name)}: interrupted", sticky=True)
         prepared.launch.abort = 0
         return error

@@ -9,17 +9,25 @@ A helper brings its thread only: the arenas that it works in, shared and local m
 
 What a helper does while it is no launch's, and how it is woken up, is compiled code (backend/jit/compile/routines/helpers.py). Which one helps whom is decided here, under one lock.
 
+Knows, too, how much this machine's caches hold: what a launch writes beyond that is not found there afterwards.
+
 Threads are daemons: a kernel that never ends does not keep the host from exiting. Where the system lets no more of them start,
 those that are there do the work.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
+from pathlib import Path
 
 from farlane.backend.jit import CompiledKernel, Launch, Worker
 from farlane.backend.jit.compile.routines import helpers
+
+USUAL_BYTES = 32 << 20  # where the system does not say
+_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+_UNITS = {"K": 10, "M": 20, "G": 30}
 
 log = logging.getLogger("farlane.sim")
 
@@ -131,3 +139,24 @@ class Pool:
                 return
             self._all.add(helper)
             self._free.append(helper)
+
+
+@functools.cache
+def last_cache_bytes(folder: Path = _FOLDER) -> int:
+    """The largest cache of a processor."""
+    found = [_size(path) for path in folder.glob("index*/size")]
+    return max(found, default=0) or USUAL_BYTES
+
+
+def least_bytes(threads: int) -> int:
+    """What each of so many threads has to write for them to write as much as the last cache holds. For Launch.streamed."""
+    return min(-(-last_cache_bytes() // max(threads, 1)), (1 << 32) - 1)
+
+
+def _size(path: Path) -> int:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return 0
+    number, unit = (text[:-1], text[-1:]) if text[-1:] in _UNITS else (text, "")
+    return int(number) << _UNITS.get(unit, 0) if number.isdecimal() else 0

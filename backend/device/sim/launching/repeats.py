@@ -72,7 +72,7 @@ class _Table:
             elif step.kind is Kind.RECORD:
                 operation.run = ctypes.addressof(self.times) + 8 * index
             self.prepared.append(self._launch(operation, step, launcher) if step.kind is Kind.LAUNCH else None)
-        self.light = True  # some kernel may get better code
+        self.tier_1 = True  # some kernel may get better code
 
     def _launch(self, operation: Any, step: Step, launcher: Launcher) -> Prepared:
         assert step.shape is not None
@@ -93,11 +93,11 @@ class _Table:
     def spent(self, nanoseconds: int) -> None:
         """The loop ran so long: that counts for each of its kernels. Those that have better code now run that from now on."""
         for operation, prepared in zip(self.operations, self.prepared, strict=True):
-            if prepared is not None and (light := prepared.kernel.light) is not None:
-                light.spent(prepared.kernel, nanoseconds)
+            if prepared is not None and (use := prepared.kernel.use) is not None:
+                use.spent(prepared.kernel, nanoseconds)
             elif prepared is not None:
                 operation.run = prepared.kernel.address
-        self.light = any(prepared is not None and prepared.kernel.light is not None for prepared in self.prepared)
+        self.tier_1 = any(prepared is not None and prepared.kernel.use is not None for prepared in self.prepared)
 
     @property
     def launches(self) -> list[jit.Launch]:
@@ -146,7 +146,7 @@ class Repeater:
             code = repeats.run(state)
             nanoseconds = time.monotonic_ns() - started
         launcher.launches = state.launches
-        if table.light:
+        if table.tier_1:
             table.spent(nanoseconds)
         done, step = int(state.done), int(state.step)
         for index, operation in enumerate(body.steps):

@@ -1,8 +1,8 @@
 """Window memory that kernels also find at the program's own addresses: what it has registered (tape.md, "Aliases").
 
-Owns the second mapping of such pages, at the address that the guest names, and the table that compiled kernels look at (jit/runtime/structures.py, Aliases). So a
+Owns the second mapping of such pages, at the address that the guest names, and the table that compiled kernels look at (jit/runtime/structures.py, HostMappings). So a
 kernel's access costs what any other does, and copies go on using the window's address. The address is the guest's choice, and this process may have
-something else there, or must keep it free (its stack grows): then the mapping is refused, and nothing has changed.
+something else there, or must keep it free (its stack grows): then the host mapping is refused, and nothing has changed.
 
 Ordering: a host mapping ends before the pages that it shows do.
 
@@ -18,23 +18,23 @@ from pathlib import Path
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.window import PAGE, Window
 from farlane.backend.generated_errors import INVALID_VALUE, NOT_SUPPORTED
-from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS, GENERIC_WINDOWS_END, Aliases
+from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS, GENERIC_WINDOWS_END, HostMappings
 from farlane.backend.system.mappings import MappingError
 
 _STACK_ROOM = 1 << 30  # below the stack, where it may grow
 
 
-class HostMappings:
+class HostMappingTable:
     """The host mappings of one session's window."""
 
     def __init__(self, window: Window) -> None:
-        self.table = Aliases()
+        self.table = HostMappings()
         self._window = window
         self._live: dict[int, tuple[int, int]] = {}  # address -> (device address, size)
 
     @property
-    def pointer(self) -> ctypes._Pointer[Aliases]:
-        """For Launch.aliases."""
+    def pointer(self) -> ctypes._Pointer[HostMappings]:
+        """For Launch.host_mappings."""
         return ctypes.pointer(self.table)
 
     def ranges(self) -> list[tuple[int, int]]:
@@ -42,7 +42,7 @@ class HostMappings:
         return [(address, address + size) for address, (_, size) in self._live.items()]
 
     def add(self, address: int, device: int, size: int) -> None:
-        """Shows whole mapped pages of the window, [device, device + size), at the address. Raises CudaError; then there is no alias."""
+        """Shows whole mapped pages of the window, [device, device + size), at the address. Raises CudaError; then there is no host mapping."""
         end = address + size
         if address % PAGE or device % PAGE or size % PAGE or size < PAGE or self._over(device, device + size):
             raise CudaError(INVALID_VALUE, f"a host mapping of {size} bytes of {device:#x} at {address:#x}")
@@ -60,7 +60,7 @@ class HostMappings:
         self._write()
 
     def end(self, start: int, end: int) -> None:
-        """Ends the mappings of pages in [start, end) of the window."""
+        """Ends the host mappings of pages in [start, end) of the window."""
         for address in self._over(start, end):
             device, size = self._live.pop(address)
             self._write()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ from farlane.backend.device.sim.memory.extents import Extent
 from farlane.backend.device.sim.memory.memory import Budget, Memory
 from farlane.backend.device.sim.memory.residency import Residency
 from farlane.backend.device.sim.memory.space import Physical, Space
-from farlane.backend.device.sim.memory.tracing import Recorder
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
 from farlane.backend.device.sim.options import Oversubscription
 from farlane.backend.generated_errors import MEMORY_ALLOCATION, NOT_SUPPORTED
@@ -37,9 +35,7 @@ class ManagedMemory(Memory):
     attended = True
     space: Space
 
-    def __init__(
-        self, quota: int, budget: Budget, physical: Physical, options: Oversubscription, number: int = 1
-    ) -> None:
+    def __init__(self, quota: int, budget: Budget, physical: Physical, options: Oversubscription) -> None:
         super().__init__(quota, budget, physical)
         memory = options.memory or -(-quota // PAGE_2M) * PAGE_2M
         self.window.huge = False  # a page that goes gives its memory back at once
@@ -50,8 +46,7 @@ class ManagedMemory(Memory):
             raise CudaError(
                 MEMORY_ALLOCATION, f"no room for a session with {memory} bytes of device memory: {error}"
             ) from None
-        recorder = Recorder(Path(options.trace.replace("{}", str(number)))) if options.trace else None
-        self.residency = Residency(self.window, self.space, memory, POLICIES[options.policy or DEFAULT](), recorder)
+        self.residency = Residency(self.window, self.space, memory, POLICIES[options.policy or DEFAULT]())
         self.looks_ahead = self.residency.policy.looks_ahead
 
     def open_space(self, page_bytes: int = PAGE) -> Space:
@@ -60,12 +55,6 @@ class ManagedMemory(Memory):
                 MEMORY_ALLOCATION, f"pages of {page_bytes} bytes in a session whose memory is reused by pages of {PAGE}"
             )
         return self.space
-
-    def close(self) -> None:
-        recorder = self.residency.recorder
-        if recorder is not None:
-            recorder.write(self.residency.memory)
-        super().close()
 
     def report(self) -> dict[str, dict[str, int]]:
         residency = self.residency
@@ -105,11 +94,7 @@ class ManagedMemory(Memory):
     def before_launch(self, parameters: memoryview, variables: Iterable[int]) -> bool:
         self.space.run()
         self.residency.begin(self._pointed_to(parameters, variables))
-        return self.residency.complete and self.residency.recorder is None
-
-    def after_launch(self) -> None:
-        if self.residency.recorder is not None:
-            self.residency.recorder.end_step()
+        return self.residency.complete
 
     def before_loop(self) -> bool:
         return self.residency.begin_untracked()
@@ -161,7 +146,6 @@ class ManagedMemory(Memory):
             pattern = np.frombuffer(low, np.dtype(f"<u{element}"))[0]
             for view in self._all_views(rows, True):
                 view.view(np.dtype(f"<u{element}")).fill(pattern)
-        self._note((rows, False))
 
     def write(self, rows: Rows, data: memoryview) -> None:
         if self._direct(rows, True) or data.nbytes != rows.width * rows.height:
@@ -172,17 +156,13 @@ class ManagedMemory(Memory):
             for view in self._all_views(rows, True):
                 view[:] = source[done : done + len(view)]
                 done += len(view)
-        self._note((rows, False))
 
     def read(self, rows: Rows) -> Iterator[memoryview]:
         if self._direct(rows, False):
-            pieces = super().read(rows)
-        elif self.allocations.require(rows, "copy from the device"):
-            pieces = self._pieces_of(rows)
-        else:
-            pieces = iter(())
-        self._note((rows, True))
-        return pieces
+            return super().read(rows)
+        if self.allocations.require(rows, "copy from the device"):
+            return self._pieces_of(rows)
+        return iter(())
 
     def copy(self, destination: Rows, source: Rows) -> None:
         # Both, for each makes room or counts as changed by itself.
@@ -201,7 +181,6 @@ class ManagedMemory(Memory):
                 for view in self._views(destination, row, True):
                     view[:] = packed[done : done + len(view)]
                     done += len(view)
-        self._note((source, True), (destination, False))
 
     def _direct(self, rows: Rows, write: bool) -> bool:
         """Whether the rows can be used where they are in the window: they are there, or no rows at all (which is for the caller to find)."""
@@ -229,17 +208,12 @@ class ManagedMemory(Memory):
             for start in range(0, len(view), PIECE):
                 yield view[start : start + PIECE].data
 
-    def _note(self, *copies: tuple[Rows, bool]) -> None:
-        recorder = self.residency.recorder
-        if recorder is None:
+    def extents_of(self, rows: Rows) -> Iterator[tuple[Extent, bool]]:
+        """The extents that the rows lie in, and whether the rows are all of each."""
+        if rows.width <= 0 or rows.height <= 0:
             return
-        for rows, read in copies:
-            if rows.width <= 0 or rows.height <= 0:
-                continue
-            span = (rows.height - 1) * rows.pitch + rows.width
-            whole = rows.width == rows.pitch or rows.height == 1
-            first, last = self._page(rows.address), self._page(rows.address + span - 1) + 1
-            for extent in self.residency.extents.overlapping(first, last):
-                all_of_it = whole and first <= extent.first and extent.last <= last
-                recorder.copied(extent, read=read, whole=all_of_it)
-        recorder.end_step()
+        span = (rows.height - 1) * rows.pitch + rows.width
+        whole = rows.width == rows.pitch or rows.height == 1
+        first, last = self._page(rows.address), self._page(rows.address + span - 1) + 1
+        for extent in self.residency.extents.overlapping(first, last):
+            yield extent, whole and first <= extent.first and extent.last <= last

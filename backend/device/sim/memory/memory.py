@@ -24,7 +24,7 @@ from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.base import Window as AddressRange
 from farlane.backend.device.sim.memory.content import Content
-from farlane.backend.device.sim.memory.host_mappings import HostMappings
+from farlane.backend.device.sim.memory.host_mappings import HostMappingTable
 from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
 from farlane.backend.device.sim.memory.physical import PhysicalFile
 from farlane.backend.device.sim.memory.space import Physical, Space
@@ -72,7 +72,7 @@ class Budget:
 class Memory(Content):
     """The memory of one session."""
 
-    #: Whether launches are to be announced (before_launch, after_launch).
+    #: Whether launches are to be announced (before_launch).
     attended = False
     #: Whether `expect` is of use.
     looks_ahead = False
@@ -100,7 +100,7 @@ class Memory(Content):
                 ) from None
         self.guest = AddressRange(self.window.base, guest)
         self.allocations = Allocations()
-        self.host_mappings = HostMappings(self.window)
+        self.host_mappings = HostMappingTable(self.window)
         self.physical = PhysicalFile(self.window)
         self._guest_bytes = 0
         self._module_bytes = 0
@@ -312,9 +312,6 @@ class Memory(Content):
         if self.space is not None:
             self.space.run()
         return True
-
-    def after_launch(self) -> None:
-        """The launch has ended, well or not."""
 
     def before_loop(self) -> bool:
         """Whether launches and copies may come that are not announced, and find everything where it is."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,6 @@ import numpy.typing as npt
 from farlane.backend.device.sim.memory.extents import Extent, Extents
 from farlane.backend.device.sim.memory.space import Space, Span
 from farlane.backend.device.sim.memory.store import Store
-from farlane.backend.device.sim.memory.tracing import Recorder
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, READABLE, WRITABLE, Window, runs_of
 from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.replacement import Policy, Resident
@@ -61,11 +60,11 @@ class Migrations:
 class Residency:
     """See the module. `memory`: bytes of device memory, what `space` is limited to."""
 
-    def __init__(
-        self, window: Window, space: Space, memory: int, policy: Policy, recorder: Recorder | None = None
-    ) -> None:
+    def __init__(self, window: Window, space: Space, memory: int, policy: Policy) -> None:
         self.window, self.space, self.memory, self.policy = window, space, memory, policy
-        self.recorder = recorder
+        self.on_touch: Callable[[Extent, bool], None] | None = (
+            None  # hears of each launch's first read and write of an extent
+        )
         self.store = Store(window.size)
         self.migrations = Migrations()
         self.step = 0
@@ -191,8 +190,8 @@ class Residency:
             elif not self.complete or self._hides:
                 self._pin_for(extent)
             extent.last_use = self.step
-            if self.recorder is not None:
-                self.recorder.touched(extent, write)
+            if self.on_touch is not None:
+                self.on_touch(extent, write)
             if write:
                 part = max(_DIRTY_LEAST, -(-extent.pages // _DIRTY_PARTS))
                 start = extent.first + (page - extent.first) // part * part
@@ -222,7 +221,7 @@ class Residency:
 
     @property
     def _hides(self) -> bool:
-        return self.recorder is not None
+        return self.on_touch is not None
 
     def _bring_all(self) -> None:
         for extent in self.extents:

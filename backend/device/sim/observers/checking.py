@@ -28,6 +28,7 @@ from farlane.backend.device.sim.observers.shadow import Shadow
 from farlane.backend.jit.runtime import checks
 from farlane.backend.jit.runtime.checks import Hazard
 from farlane.backend.jit.runtime.structures import Fault, FaultKind
+from farlane.demangle import demangled
 
 KINDS = {"memory": checks.MEMORY, "race": checks.RACE, "init": checks.INIT, "leak": 8, "continue": 16}
 LEAK, CONTINUE = KINDS["leak"], KINDS["continue"]
@@ -135,7 +136,7 @@ class Checker(Observer):
         if self.table.lost:
             self.errors += 1
             self._write(
-                f"{findings.MARK} {findings.demangled(kernel)}: {self.table.lost:,} further findings at other places "
+                f"{findings.MARK} {demangled(kernel)}: {self.table.lost:,} further findings at other places "
                 f"of the kernel, of which {checks.RECORDS} are counted\n".encode()
             )
 

@@ -8,8 +8,6 @@ Source: compute-sanitizer's documentation (memcheck, racecheck, initcheck, leak 
 
 from __future__ import annotations
 
-import ctypes
-import functools
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
@@ -17,6 +15,7 @@ from farlane.backend import jit
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.jit.runtime.checks import Hazard, Record, source_line
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.demangle import demangled
 
 MARK = "========="
 Triple = tuple[int, int, int]
@@ -153,30 +152,3 @@ def summary(errors: int, shown: int) -> bytes:
 
 def _label(allocation: Allocation) -> str:
     return "" if allocation.label == "allocation" else f" ({allocation.label})"
-
-
-@functools.cache
-def _demangler() -> ctypes.CDLL | None:
-    """The C++ library's demangler, where the host has one."""
-    try:
-        library = ctypes.CDLL("libstdc++.so.6")
-        library.__cxa_demangle.restype = ctypes.c_void_p
-    except (OSError, AttributeError):
-        return None
-    return library
-
-
-def demangled(name: str) -> str:
-    """A kernel's name as in its source; the mangled one where that is not C++, or the host has no demangler."""
-    library = _demangler()
-    if library is None or not name.startswith("_Z"):
-        return name
-    status = ctypes.c_int(1)
-    found = library.__cxa_demangle(name.encode(), None, None, ctypes.byref(status))
-    if status.value or not found:
-        return name
-    text = ctypes.string_at(found).decode("utf-8", "replace")
-    free = ctypes.CDLL(None).free
-    free.argtypes = [ctypes.c_void_p]
-    free(found)
-    return text

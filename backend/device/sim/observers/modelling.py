@@ -1,4 +1,4 @@
-"""A session under the model of the memory system: what the device tells it, and the report at the end.
+"""A session under the model of the memory system: what the device reports to it, and the report at the end.
 
 Owns the recording of one session: the buffer that compiled kernels fill, the model (farlane.backend.memory.cores) that it goes to, and the files that are written when the session ends.
 The device computes as without it, but for two things: a launch's blocks run in order on one thread, so that what a kernel touches does not depend on the
@@ -63,9 +63,7 @@ class ModelObserver(Observer):
             from farlane.backend.memory.cores.trace import TraceWriter  # few sessions want it
 
             self._writer = TraceWriter(numbered(wanted.trace, session), spec.cores, spec.page_bytes)
-        self._model = MemoryModel(
-            self._config, tlb=wanted.tlb, special=True, fast=wanted.fast, trace=self._writer, table=table
-        )
+        self._model = MemoryModel(self._config, tlb=wanted.tlb, fast=wanted.fast, trace=self._writer, table=table)
         self._accesses: Accesses | None = None
         if wanted.accesses:
             from farlane.backend.memory.cores.objects import Accesses  # likewise

@@ -1,7 +1,7 @@
 """What looks at a session's memory and launches, and the one interface through which it hears of them.
 
-An observer overrides what it wants to know of: checks (checking.py), the model of the memory system (modelling.py). A session has `Observers`,
-most often none; each call reaches all of them, in the order in which they were added. Launches of an observed session run on one thread, and
+An observer overrides what it wants to know of: checks (checking.py), the model of the memory system (modelling.py), traces (tracing.py). A session has
+`Observers`, most often none; each call reaches all of them, in the order in which they were added. Launches of an observed session run on one thread, and
 its loops call by call.
 """
 
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from farlane.backend import jit
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import LaunchShape, Rows
+from farlane.backend.device.sim.memory.extents import Extent
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.jit.runtime.structures import Fault
 
@@ -61,6 +62,9 @@ class Observer:
     def freed(self, allocation: Allocation) -> None:
         """It is gone."""
 
+    def initialised(self, rows: Rows) -> None:
+        """A module that is loaded gives a variable its first content."""
+
     def written(self, rows: Rows, by_kernel: bool = False) -> None:
         """A copy to the device, or a set."""
 
@@ -69,6 +73,9 @@ class Observer:
 
     def copied(self, destination: Rows, source: Rows, by_kernel: bool = False) -> None:
         """A copy within the device."""
+
+    def touched(self, extent: Extent, write: bool) -> None:
+        """A kernel that runs now reads, or writes, an extent of managed memory for the first time."""
 
     def opened(self, start: int, end: int) -> None:
         """A kernel that runs now may access this, too."""
@@ -143,6 +150,10 @@ class Observers(Observer):
         for one in self._all:
             one.freed(allocation)
 
+    def initialised(self, rows: Rows) -> None:
+        for one in self._all:
+            one.initialised(rows)
+
     def written(self, rows: Rows, by_kernel: bool = False) -> None:
         for one in self._all:
             one.written(rows, by_kernel)
@@ -154,6 +165,10 @@ class Observers(Observer):
     def copied(self, destination: Rows, source: Rows, by_kernel: bool = False) -> None:
         for one in self._all:
             one.copied(destination, source, by_kernel)
+
+    def touched(self, extent: Extent, write: bool) -> None:
+        for one in self._all:
+            one.touched(extent, write)
 
     def opened(self, start: int, end: int) -> None:
         for one in self._all:

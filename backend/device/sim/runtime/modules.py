@@ -20,6 +20,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.memory import MODULE_ALIGNMENT, Memory, Part
 from farlane.backend.device.sim.memory.window import PAGE
+from farlane.backend.device.sim.observers.observer import Observers
 from farlane.backend.fatbin import FatBinaryError, choose_all
 from farlane.backend.generated_errors import (
     INVALID_DEVICE_FUNCTION,
@@ -28,6 +29,7 @@ from farlane.backend.generated_errors import (
     INVALID_SYMBOL,
     NOT_SUPPORTED,
 )
+from farlane.demangle import demangled, readable
 
 if TYPE_CHECKING:
     from farlane.backend.device.base import LaunchShape
@@ -96,7 +98,7 @@ class Library:
             except jit.PtxError as error:
                 raise ptx_error(error, function.name) from None
             names = dict.fromkeys(jit.undefined(module, body))
-            missing += [f"undefined reference to '{name}' in '{function.name}'" for name in names]
+            missing += [f"undefined reference to '{demangled(name)}' in '{demangled(function.name)}'" for name in names]
         if missing and not unit:
             raise CudaError(INVALID_KERNEL_IMAGE, "\n".join(missing))
 
@@ -105,21 +107,21 @@ def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:
     """What CUDA reports for code that the jit refuses."""
     unsupported = isinstance(error, jit.UnsupportedError)
     line = f"line {error.line}: " if error.line else ""
-    where = f"kernel {error.kernel or kernel}: " if error.kernel or kernel else ""
+    where = f"kernel {demangled(error.kernel or kernel)}: " if error.kernel or kernel else ""
     return CudaError(NOT_SUPPORTED if unsupported else INVALID_PTX, f"{where}PTX: {line}{error.message}")
 
 
 class SimModule:
     """A module loaded by one session."""
 
-    def __init__(self, parsed: jit.Module, memory: Memory) -> None:
-        """Places the module's variables.
+    def __init__(self, parsed: jit.Module, memory: Memory, observers: Observers) -> None:
+        """Places the module's variables, and tells the observers of their content.
 
         Raises:
             CudaError: 2 no room for them, 200 one refers to something that the image does not define.
         """
         self.parsed = parsed
-        self._memory = memory
+        self._memory, self._observers = memory, observers
         self._base: int | None = None
         self.functions: dict[str, SimFunction] = {}
         addresses = self._place(parsed.variables)
@@ -148,7 +150,7 @@ class SimModule:
         found = self.functions.get(name)
         if found is None:
             if name not in self.parsed.entries:
-                raise CudaError(INVALID_DEVICE_FUNCTION, f"the module has no kernel {name!r}")
+                raise CudaError(INVALID_DEVICE_FUNCTION, f"the module has no kernel {demangled(name)!r}")
             found = self.functions[name] = SimFunction(self, self.parsed.entries[name])
         return found
 
@@ -175,7 +177,7 @@ class SimModule:
                 constant = True
                 size = -(-size // PAGE) * PAGE
             size = -(-size // variable.align) * variable.align
-            label = f"{'constant' if constant else 'variable'} {variable.name}"
+            label = f"{'constant' if constant else 'variable'} {readable(variable.name)}"
             part = Part(size, max(1, variable.size), label, not constant)  # an address of its own for each
             parts[number] = part
             size += part.size
@@ -212,7 +214,9 @@ class SimModule:
                 value = (target + relocation.addend) & ((1 << 8 * relocation.size) - 1)
                 content[relocation.offset : end] = value.to_bytes(relocation.size, "little")
             size = len(content)
-            self._memory.write(Rows(address, size, size, 1), memoryview(content))
+            rows = Rows(address, size, size, 1)
+            self._memory.write(rows, memoryview(content))
+            self._observers.initialised(rows)
 
 
 class SimFunction:

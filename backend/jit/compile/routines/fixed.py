@@ -12,14 +12,14 @@ from importlib import resources
 
 from farlane.backend.jit.compile import cache, native
 from farlane.backend.jit.options import Options
-from farlane.backend.jit.runtime import layout
+from farlane.backend.jit.runtime import assembly
 from farlane.backend.system.loading import Loaded
 
 
 class _Function:
-    def __init__(self, files: tuple[str, ...], table: layout.Table) -> None:
+    def __init__(self, files: tuple[str, ...], table: assembly.Table) -> None:
         parts = [resources.files(__package__).joinpath(file).read_text(encoding="utf-8") for file in files]
-        text = layout.define("\n".join(parts), table)
+        text = assembly.define("\n".join(parts), table)
         key = cache.fixed_key(text, native.version())
         stored = cache.load_object(key)
         image = stored[1] if stored is not None else native.compile_ir(text, Options())

@@ -1,6 +1,6 @@
-"""Whether all lanes of a team take the same way at a branch, told by scalars: from the least and the greatest of what they compare.
+"""Whether all lanes of a warp group take the same way at a branch, told by scalars: from the least and the greatest of what they compare.
 
-Owns what can be told of a condition so: comparisons of affine values with uniform ones, and what `and`, `or` and `not` make of them. A team that
+Owns what can be told of a condition so: comparisons of affine values with uniform ones, and what `and`, `or` and `not` make of them. A warp group that
 lies inside of an image learns from four comparisons that no lane is at an edge.
 """
 
@@ -15,7 +15,7 @@ from farlane.backend.jit.ptx.model import Instruction, Negated, Special
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.team_values import TeamValues
+    from farlane.backend.jit.lowering.emitters.group_values import GroupValues
 
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "lo": "hi", "hi": "lo", "ls": "hs", "hs": "ls"}
 # Of a comparison with a bound: which extreme has to be in which relation to it, for all lanes and for none.
@@ -49,7 +49,7 @@ class Agreement:
         return Agreement(self.none, self.every, self.whole)
 
 
-def found(e: TeamValues, condition: Any) -> Agreement | None:
+def found(e: GroupValues, condition: Any) -> Agreement | None:
     """Of a condition at the end of the block that is being emitted."""
     b = e.body
     if isinstance(condition, Negated):
@@ -80,7 +80,7 @@ def found(e: TeamValues, condition: Any) -> Agreement | None:
     return Agreement(b.bin("or", first.every, second.every), b.bin("and", first.none, second.none), False)
 
 
-def _compared(e: TeamValues, i: Instruction) -> Agreement | None:
+def _compared(e: GroupValues, i: Instruction) -> Agreement | None:
     """Where a lane wraps, neither is told."""
     if len(i.modifiers) != 2 or len(i.destinations) != 1 or len(i.sources) != 2:
         return None

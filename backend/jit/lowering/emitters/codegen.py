@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.analysis import neighbours, spins
+from farlane.backend.jit.analysis import spins
 from farlane.backend.jit.analysis.divergence import Divergence
 from farlane.backend.jit.analysis.strides import row_length, stepping, stepping_specials
-from farlane.backend.jit.lowering import families, interleaving, touches
+from farlane.backend.jit.lowering import families, touches
 from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.emitters import lane_fibers, resuming, serial_choice, tile_loops
 from farlane.backend.jit.lowering.emitters.edges import Edges
@@ -33,8 +33,8 @@ from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
 
 if TYPE_CHECKING:
+    from farlane.backend.jit.lowering.emitters.group_codegen import GroupEmitter
     from farlane.backend.jit.lowering.emitters.serial_codegen import SerialEmitter
-    from farlane.backend.jit.lowering.emitters.team_codegen import TeamEmitter
     from farlane.backend.jit.lowering.kernel import KernelContext
 
 PATIENCE = 16  # iterations of a loop that waits, before lanes that are through it go ahead
@@ -60,7 +60,7 @@ class FunctionEmitter(Edges):
             and not kernel.exits
             and kernel.dual_fits(graph, divergence)
         )
-        self.left_by: TeamEmitter | None = None  # the team whose warps go on here
+        self.left_by: GroupEmitter | None = None  # the warp group whose warps go on here
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
         # In a warp of one lane nobody parts.
@@ -335,11 +335,9 @@ class FunctionEmitter(Edges):
         families.poll(self)
         if target in self.divergence.waiting:
             self.body.line("call void @farlane_yield(ptr %warp)")
-        interleaving.hand_on(self, target)
 
     def _code(self, block: Block) -> None:
         self.local, self.forms = {}, {}
-        self.neighbours, self.words = neighbours.together(block, self.kernel.options), {}
         serial_choice.count(self, block)
         for phi in block.phis:
             if phi.value.exported:
@@ -357,7 +355,7 @@ class FunctionEmitter(Edges):
             if tile:
                 tile.store(instruction.destinations)
         if block.leaves != "trap":
-            touches.settle(self)
+            touches.count(self)
 
     def _emit(self, instruction: Instruction) -> None:
         emit = lane_fibers.emit if self.kernel.lane_fibers and lane_fibers.collective(instruction) else families.emit

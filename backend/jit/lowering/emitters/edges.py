@@ -10,8 +10,7 @@ from typing import Any
 from farlane.backend.jit.lowering import families
 from farlane.backend.jit.lowering.affine import Affine, operand
 from farlane.backend.jit.lowering.emitter import Emitter
-from farlane.backend.jit.lowering.ir import Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.ssa import Phi, Value
 

@@ -1,6 +1,6 @@
-"""A branch of a team round a few instructions on which its lanes disagree: each warp does them for the lanes that want them, and the team goes on.
+"""A branch of a warp group round a few instructions on which its lanes disagree: each warp does them for the lanes that want them, and the warp group goes on.
 
-For kernels with barriers, where a team's end costs a switch between warps at every barrier that follows. The tree at the end of a reduction is such a
+For kernels with barriers, where a warp group's end costs a switch between warps at every barrier that follows. The tree at the end of a reduction is such a
 row of branches; so is what the first warp does with the other warps' sums, in which some lanes do more than others.
 
 Owns which blocks are done that way, and their code. They read and write what they share with other blocks through memory only; nothing that
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.analysis import teams
+from farlane.backend.jit.analysis import warp_groups
 from farlane.backend.jit.analysis.strides import constant, row_length
 from farlane.backend.jit.lowering import affine, families, support
 from farlane.backend.jit.lowering.emitter import ALL
@@ -25,7 +25,7 @@ from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
-    from farlane.backend.jit.lowering.emitters.team_codegen import TeamEmitter
+    from farlane.backend.jit.lowering.emitters.group_codegen import GroupEmitter
 
 # How many there may be: of warps side by side, and where they take turns or it is known now which lanes want them, so that most warps have no code for it.
 MOST_INSTRUCTIONS, MOST_INSTRUCTIONS_LOOPED = 12, 48
@@ -64,7 +64,7 @@ class Region:
 def inner(graph: Graph, index: int, looped: bool) -> Region | None:
     """What the branch at the end of a block goes round, if it is to be done under a guard.
 
-    What is behind it may choose by where lanes come from, if that differs between lanes also for the team.
+    What is behind it may choose by where lanes come from, if that differs between lanes also for the warp group.
     """
     targets = graph.blocks[index].targets
     most = MOST_INSTRUCTIONS_LOOPED if looped or _known(graph.blocks[index].condition) else MOST_INSTRUCTIONS
@@ -131,18 +131,18 @@ def _plain(graph: Graph, index: int, predecessors: list[int]) -> bool:
     return (
         sorted(block.predecessors) == predecessors
         and not block.leaves
-        and all(teams.differs(phi.value) for phi in block.phis)
-        and not any(teams.waits(item) for item in block.instructions)
+        and all(warp_groups.differs(phi.value) for phi in block.phis)
+        and not any(warp_groups.waits(item) for item in block.instructions)
     )
 
 
 def _chooses_by_lane(graph: Graph, index: int, behind: int) -> bool:
     phis = graph.blocks[behind].phis if behind != EXIT else []
-    return not phis or (behind > index and all(teams.differs(phi.value) for phi in phis))
+    return not phis or (behind > index and all(warp_groups.differs(phi.value) for phi in phis))
 
 
 def guards(graph: Graph, index: int, looped: bool) -> bool:
-    """Whether the branch at the end of a block, in a kernel with barriers, is done under a guard whatever lanes say, so that no team ends there."""
+    """Whether the branch at the end of a block, in a kernel with barriers, is done under a guard whatever lanes say, so that no warp group ends there."""
     region = inner(graph, index, looped)
     return region is not None and cheap(graph, region)
 
@@ -153,7 +153,7 @@ def cheap(graph: Graph, region: Region) -> bool:
     return all("shared" in item.modifiers for item in instructions if item.base in ("ld", "st"))
 
 
-def emit(e: TeamEmitter, region: Region, bits: Val) -> None:
+def emit(e: GroupEmitter, region: Region, bits: Val) -> None:
     """The instructions of a region for some lanes of the warp that is being emitted, if there are any."""
     b = e.body
     past = support.branch_to_some(e, bits)
@@ -180,13 +180,13 @@ def emit(e: TeamEmitter, region: Region, bits: Val) -> None:
     b.block(past)
 
 
-def _restore(e: TeamEmitter, values: dict[Value, Val]) -> None:
+def _restore(e: GroupEmitter, values: dict[Value, Val]) -> None:
     """What was computed for some lanes is not known behind it."""
     e.local.clear()
     e.local.update(values)
 
 
-def _nested(e: TeamEmitter, index: int, nested: int, onward: int, inside: set[int]) -> None:
+def _nested(e: GroupEmitter, index: int, nested: int, onward: int, inside: set[int]) -> None:
     """A block for those of the active lanes that its predecessor's condition sends there."""
     b, block, mask, active = e.body, e.graph.blocks[index], e.mask, e.mask_bits
     bits = b.bits(e.read(block.condition, "i1"))
@@ -221,7 +221,7 @@ def _phis(graph: Graph, index: int) -> list[Any]:
     return graph.blocks[index].phis if index != EXIT else []
 
 
-def _instructions(e: TeamEmitter, index: int, inside: set[int]) -> None:
+def _instructions(e: GroupEmitter, index: int, inside: set[int]) -> None:
     for instruction in e.graph.blocks[index].instructions:
         # A latch of its own: what the way for all lanes checks is whole rows, from which a latch's count has something taken off.
         e.line, e.access, e.contiguous = instruction.line, ~id(instruction), _contiguous(e, instruction, inside)
@@ -229,14 +229,14 @@ def _instructions(e: TeamEmitter, index: int, inside: set[int]) -> None:
     e.contiguous = False
 
 
-def _edge(e: TeamEmitter, index: int, onward: int) -> None:
+def _edge(e: GroupEmitter, index: int, onward: int) -> None:
     """What phis take over for the active lanes."""
     moves = [(e.value_slot(phi.value), e.body.splat(e.value(phi.operands[index]))) for phi in _phis(e.graph, onward)]
     for slot, value in moves:
         e.blend(slot, value, e.mask)
 
 
-def _contiguous(e: TeamEmitter, instruction: Instruction, inside: set[int]) -> bool:
+def _contiguous(e: GroupEmitter, instruction: Instruction, inside: set[int]) -> bool:
     """Whether its lanes access neighbouring elements. An extension within them may have wrapped: then its value is not what it is known as."""
     operand = instruction.sources[0] if instruction.base in ("ld", "st") else None
     if not isinstance(operand, Address) or not isinstance(operand.base, Value) or row_length(e.kernel.block) != LANES:

@@ -1,46 +1,45 @@
-"""Where a kernel's own code takes up what a team has left (teams.py): one entry for each place at which a team may end.
+"""Where a kernel's own code takes up what a warp group has left (warp_groups.py): one entry for each place at which a warp group may end.
 
-A team ends at a branch on which its warps or lanes disagree, and at the start of a block where an affine form does not hold. What is alive there lies in the
-area that the warp's state names, a vector for each value (team_codegen.py); it goes to where this code keeps it.
+A warp group ends at a branch on which its warps or lanes disagree, and at the start of a block where an affine form does not hold. What is alive there lies in the
+area that the warp's state names, a vector for each value (group_codegen.py); it goes to where this code keeps it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.analysis.teams import FIRST_ENTRY, place_offset
+from farlane.backend.jit.analysis.warp_groups import FIRST_ENTRY, place_offset
 from farlane.backend.jit.lowering.affine import Affine, rows
 from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.families import warp_field
-from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Builder, Val, integer
 from farlane.backend.jit.ptx.model import LANES
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-    from farlane.backend.jit.lowering.emitters.team_codegen import TeamEmitter
+    from farlane.backend.jit.lowering.emitters.group_codegen import GroupEmitter
 
 
-def dispatch(e: FunctionEmitter, team: TeamEmitter, b: Builder) -> None:
-    """At the function's start: on from where the team ended, if it did."""
-    cases = " ".join(f"i32 {entry}, label %resume{entry}" for entry in team.entries)
+def dispatch(e: FunctionEmitter, group: GroupEmitter, b: Builder) -> None:
+    """At the function's start: on from where the warp group ended, if it did."""
+    cases = " ".join(f"i32 {entry}, label %resume{entry}" for entry in group.entries)
     if cases:
         b.line(f"switch {b.load('i32', False, warp_field(b, 'entry'))}, label %fresh [ {cases} ]")
         b.block("fresh")
 
 
-def emit(e: FunctionEmitter, team: TeamEmitter) -> None:
+def emit(e: FunctionEmitter, group: GroupEmitter) -> None:
     """The entries."""
     own = {value.number: value for value in _defined(e)}
-    for entry, values in team.entries.items():
+    for entry, values in group.entries.items():
         index, branch = divmod(entry - FIRST_ENTRY, 2)
         e.block, e.mask, e.mask_bits, e.local, e.forms = index, None, ALL, {}, {}
         b = e.body
         b.block(f"resume{entry}")
         area = b.load("ptr", False, warp_field(b, "area")).name
         for number, value in enumerate(values):
-            place = b.gep(area, place_offset(number, team.warps))
+            place = b.gep(area, place_offset(number, group.warps))
             (_at_branch if branch else _at_start)(e, own[value.number], place)
         if branch:
             e.full_end(index, e.graph.blocks[index])

@@ -27,9 +27,9 @@ NEVER, ADAPTIVE, ALWAYS = "never", "adaptive", "always"
 def plan(e: FunctionEmitter) -> dict[int, SerialEmitter]:
     """What emits the regions of a kernel's own code, by their first block."""
     options = e.kernel.options
-    if options.serial == NEVER or options.light or options.checks or options.touches or options.untranslated:
+    if options.serial == NEVER or options.tier == 1 or options.checks or options.touches or options.untranslated:
         return {}
-    if not e.entry or not options.team:  # without teams, looking at one page may take another away
+    if not e.entry or not options.warp_groups:  # without warp groups, looking at one page may take another away
         return {}
     found = serial.regions(e.graph, e.divergence, options.serial == ALWAYS)
     emitters = (SerialEmitter(e, region) for region in found)
@@ -44,7 +44,7 @@ def choose(e: FunctionEmitter, region: SerialEmitter, bits: Val) -> None:
         # In the loop's next iterations they stay together: what a few lanes would do for its rest says little about the next ones' whole.
         together = b.load("i1", False, _inside(e, region))
         if e.mask is not None:
-            # Lanes that got into its middle another way (a team's that has ended) may be through, and wait for the others.
+            # Lanes that got into its middle another way (a warp group's that has ended) may be through, and wait for the others.
             for index in range(start + 1, region.region.end):
                 waiting = b.icmp("ne", b.load("i32", False, e.pending(index)), integer(0, "i32"))
                 together = b.bin("or", together, waiting)

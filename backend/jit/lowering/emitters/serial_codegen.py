@@ -18,8 +18,7 @@ from farlane.backend.jit.lowering.emitter import ALL, Emitter
 from farlane.backend.jit.lowering.emitters import advance
 from farlane.backend.jit.lowering.families.accesses import addresses, limits, memory
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction
 from farlane.backend.jit.runtime.structures import Latch
 from farlane.backend.jit.ssa.blocks import EXIT, Block

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from farlane.backend.jit.analysis import register_tiles
 from farlane.backend.jit.analysis.register_tiles import Tile, place_of
 from farlane.backend.jit.lowering import processors
-from farlane.backend.jit.lowering.ir import BITS, Val
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val
 from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.ssa.ssa import Value
 

@@ -22,11 +22,10 @@ from farlane.backend.jit.lowering.families.tensors import (
     matrix_moves,
     mbarriers,
     tensor_maps,
-    warp_groups,
+    wgmma,
 )
-from farlane.backend.jit.lowering.ir import lanes
+from farlane.backend.jit.lowering.ir import REGISTER_LLVM, lanes
 from farlane.backend.jit.lowering.support import fault, fault_if, poll, warp_field
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ FAMILIES = (
     textures,
     video,
     warp,
-    warp_groups,
+    wgmma,
 )
 
 

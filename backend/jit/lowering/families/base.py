@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.lowering.ir import Val, floating, integer, real
-from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED, widen
+from farlane.backend.jit.lowering.ir import PTX_LLVM, SIGNED, Val, floating, integer, real, widen
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ no:
   %asks = icmp ne i8 %held, 0
   br i1 %asks, label %never, label %elsewhere
 elsewhere:
-  %run = call { i64, i64 } @farlane_alias(ptr %launch, i64 %address, i64 %size)
+  %run = call { i64, i64 } @farlane_host_mapping(ptr %launch, i64 %address, i64 %size)
   %run.end = extractvalue { i64, i64 } %run, 1
   %found = icmp ne i64 %run.end, 0
   ret i1 %found
@@ -46,14 +46,14 @@ never:
 
 ; The run of pages outside of the window that is window memory at another address, and holds [%address, %address + %size): its start and its end.
 ; { 0, 0 }: none. Such pages may be read and written.
-define internal { i64, i64 } @farlane_alias(ptr %launch, i64 %address, i64 %size) cold noinline {
+define internal { i64, i64 } @farlane_host_mapping(ptr %launch, i64 %address, i64 %size) cold noinline {
 entry:
-  %aliases.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.aliases
-  %aliases = load ptr, ptr %aliases.p
-  %none = icmp eq ptr %aliases, null
+  %mappings.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.host_mappings
+  %mappings = load ptr, ptr %mappings.p
+  %none = icmp eq ptr %mappings, null
   br i1 %none, label %no, label %count
 count:
-  %number = load i64, ptr %aliases
+  %number = load i64, ptr %mappings
   br label %look
 look:
   %index = phi i64 [ 0, %count ], [ %next, %test ]
@@ -61,9 +61,9 @@ look:
   br i1 %more, label %test, label %no
 test:
   %next = add i64 %index, 1
-  %low.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 Aliases.runs, i64 %index, i32 Run.start
+  %low.p = getelementptr %HostMappings, ptr %mappings, i32 0, i32 HostMappings.runs, i64 %index, i32 Run.start
   %low = load i64, ptr %low.p
-  %end.p = getelementptr %Aliases, ptr %aliases, i32 0, i32 Aliases.runs, i64 %index, i32 Run.end
+  %end.p = getelementptr %HostMappings, ptr %mappings, i32 0, i32 HostMappings.runs, i64 %index, i32 Run.end
   %end = load i64, ptr %end.p
   %length = sub i64 %end, %low
   %offset = sub i64 %address, %low
@@ -236,9 +236,9 @@ find:
   %shift = zext i32 %shift32 to i64
   %offset = sub i64 %address, %base
   %in.window = icmp ult i64 %offset, %window
-  br i1 %in.window, label %flags.walk, label %alias
-alias:
-  %run = call { i64, i64 } @farlane_alias(ptr %launch, i64 %address, i64 %size)
+  br i1 %in.window, label %flags.walk, label %mapping
+mapping:
+  %run = call { i64, i64 } @farlane_host_mapping(ptr %launch, i64 %address, i64 %size)
   %run.low = extractvalue { i64, i64 } %run, 0
   %run.end = extractvalue { i64, i64 } %run, 1
   br label %set
@@ -334,8 +334,8 @@ walked:
   %end.page.address = add i64 %base, %end.offset
   br label %set
 set:
-  %low.run = phi i64 [ %low.page.address, %walked ], [ %run.low, %alias ]
-  %end.run = phi i64 [ %end.page.address, %walked ], [ %run.end, %alias ]
+  %low.run = phi i64 [ %low.page.address, %walked ], [ %run.low, %mapping ]
+  %end.run = phi i64 [ %end.page.address, %walked ], [ %run.end, %mapping ]
   %bound.low = extractvalue { i64, i64 } %bound, 0
   %bound.end = extractvalue { i64, i64 } %bound, 1
   %low.address = call i64 @llvm.umax.i64(i64 %low.run, i64 %bound.low)

@@ -7,12 +7,12 @@ entry:
   %index.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.index
   %index = load i32, ptr %index.p
   %first = icmp eq i32 %index, 0
-  %team.warps = load i32, ptr @farlane_team_warps
-  %teams = icmp ne i32 %team.warps, 0
-  %leads = and i1 %first, %teams
-  br i1 %leads, label %team, label %alone
-team:
-  %done = call i1 @farlane_team_fiber(ptr %warp, ptr %areas)
+  %warp.group.warps = load i32, ptr @farlane_group_warps
+  %warp.groups = icmp ne i32 %warp.group.warps, 0
+  %leads = and i1 %first, %warp.groups
+  br i1 %leads, label %warp.group, label %alone
+warp.group:
+  %done = call i1 @farlane_group_fiber(ptr %warp, ptr %areas)
   br i1 %done, label %over, label %alone
 alone:
   call void @farlane_kernel(ptr %warp)
@@ -201,11 +201,11 @@ block:
   %index = phi i64 [ %first, %take ], [ %index.next, %block.next ]
   %coordinates = call [3 x i32] @farlane_coordinates(ptr %launch, i64 %index)
   call void @farlane_watch_block(ptr %worker)
-  %team.warps = load i32, ptr @farlane_team_warps
-  %teams = icmp ne i32 %team.warps, 0
-  br i1 %teams, label %team, label %warps
-team:
-  call void @farlane_team_block(ptr %worker, ptr %launch, ptr %warp, ptr %areas, [3 x i32] %coordinates)
+  %warp.group.warps = load i32, ptr @farlane_group_warps
+  %warp.groups = icmp ne i32 %warp.group.warps, 0
+  br i1 %warp.groups, label %warp.group, label %warps
+warp.group:
+  call void @farlane_group_block(ptr %worker, ptr %launch, ptr %warp, ptr %areas, [3 x i32] %coordinates)
   br label %block.next
 warps:
   %w = phi i32 [ 0, %block ], [ %w.next, %warps ]

@@ -1,4 +1,4 @@
-; Blocks that are alive at once on one CPU thread, in turn: a grid's (cooperative.py), or a cluster's (cluster.ll).
+; Blocks that are alive at once on one CPU thread, in turn: a grid's (concurrent_blocks.py), or a cluster's (cluster.ll).
 ;
 ; Each block has a worker state of its own (arenas, fibers, barriers); they share the thread's latches. A block's turn is one round of its
 ; warps: a warp that waits for another block (a loop that spins, which lets others run) gives its turn back.

@@ -21,7 +21,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; --- Fibers ---------------------------------------------------------------------------------------------------------
 
 ; Prepares stack number %index of the worker so that switching to the returned stack pointer calls %function(%argument). The stacks start at
-; different lines of a page, and those of interleaved blocks do: their frames would meet in the same few sets of the first-level cache else.
+; different lines of a page: their frames would meet in the same few sets of the first-level cache else.
 define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr %argument) {
   %stacks.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.stacks
   %stacks = load ptr, ptr %stacks.p
@@ -29,13 +29,8 @@ define internal i64 @farlane_prepare(ptr %worker, i64 %index, ptr %function, ptr
   %size = load i64, ptr %size.p
   %next = add i64 %index, 1
   %end = mul i64 %next, %size
-  %number.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.number
-  %number = load i32, ptr %number.p
-  %number64 = zext i32 %number to i64
   %color.1 = mul i64 %index, 1088
-  %color.2 = mul i64 %number64, 512
-  %color.3 = add i64 %color.1, %color.2
-  %color = and i64 %color.3, 4032
+  %color = and i64 %color.1, 4032
   %top = sub i64 %end, %color
   %frame.at = sub i64 %top, 256
   %frame = getelementptr i8, ptr %stacks, i64 %frame.at

@@ -43,13 +43,13 @@ setup:
   %setup.warp = getelementptr %WarpState, ptr %warps, i32 %s
   call void @farlane_warp_start(ptr %worker, ptr %launch, ptr %setup.warp, i32 %s, [3 x i32] %coordinates)
   %s.next = add i32 %s, 1
-  %team.warps = load i32, ptr @farlane_team_warps
-  %alone = icmp eq i32 %team.warps, 0
+  %warp.group.warps = load i32, ptr @farlane_group_warps
+  %alone = icmp eq i32 %warp.group.warps, 0
   %s.more.1 = icmp ult i32 %s.next, %warp.count
   %s.more = and i1 %s.more.1, %alone
   br i1 %s.more, label %setup, label %rest
 rest:
-  ; The first warp runs for its team. The others are started where it ends early (farlane_team_fiber).
+  ; The first warp runs for its warp group. The others are started where it ends early (farlane_group_fiber).
   %r = phi i32 [ %s.next, %setup ], [ %r.next, %idle ]
   %r.more = icmp ult i32 %r, %warp.count
   br i1 %r.more, label %idle, label %started
@@ -99,8 +99,8 @@ switch:
 after:
   %live.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.live
   %live = load i32, ptr %live.p
-  %team.ended = icmp eq i32 %live, -1
-  br i1 %team.ended, label %finished, label %passed
+  %warp.group.ended = icmp eq i32 %live, -1
+  br i1 %warp.group.ended, label %finished, label %passed
 passed:
   ; Warps pass their turn on: the last one that had it.
   %last = load i32, ptr %last.p
@@ -206,14 +206,14 @@ entry:
   %fibers = load i1, ptr @farlane_fibers
   br i1 %fibers, label %kind, label %simple
 kind:
-  %together.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cooperative
-  %together = load ptr, ptr %together.p
-  %apart = icmp eq ptr %together, null
-  br i1 %apart, label %groups, label %together.run
-together.run:
-  %together.end.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.end_block
-  %together.end = load i64, ptr %together.end.p
-  %together.status = call i32 @farlane_cooperative(ptr %launch, ptr %worker, ptr %together, i64 0, i64 %together.end)
+  %cooperative.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.cooperative
+  %cooperative = load ptr, ptr %cooperative.p
+  %apart = icmp eq ptr %cooperative, null
+  br i1 %apart, label %groups, label %cooperative.run
+cooperative.run:
+  %cooperative.end.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.end_block
+  %cooperative.end = load i64, ptr %cooperative.end.p
+  %cooperative.status = call i32 @farlane_cooperative(ptr %launch, ptr %worker, ptr %cooperative, i64 0, i64 %cooperative.end)
   br label %done
 groups:
   %peers.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.peers
@@ -224,18 +224,7 @@ waiting:
   %more.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.more
   %more.blocks = load ptr, ptr %more.p
   %in.order = icmp eq ptr %more.blocks, null
-  br i1 %in.order, label %beside.test, label %waiting.blocks
-beside.test:
-  %interleaved.blocks = load i32, ptr @farlane_interleaved_blocks
-  %interleaved.used = icmp ne i32 %interleaved.blocks, 0
-  %beside.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.beside
-  %beside = load ptr, ptr %beside.p
-  %beside.there = icmp ne ptr %beside, null
-  %interleaved = and i1 %interleaved.used, %beside.there
-  br i1 %interleaved, label %interleaved.run, label %take
-interleaved.run:
-  %interleaved.status = call i32 @farlane_interleaved(ptr %launch, ptr %worker, ptr %beside)
-  br label %done
+  br i1 %in.order, label %take, label %waiting.blocks
 waiting.blocks:
   %waiting.blocks.status = call i32 @farlane_waiting_blocks(ptr %launch, ptr %worker)
   br label %done

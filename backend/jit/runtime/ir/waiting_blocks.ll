@@ -2,7 +2,7 @@
 ;
 ; A block has got nowhere in a turn in which none of its barriers completed and no thread ended. When that was so for all of a worker's blocks
 ; for Launch.patience turns, as many again begin beside them, in the order of the grid; they come from the launch's counter and have arenas of their
-; own (reserve.py), which are used again when a block has ended. So what is in memory is what waits.
+; own (concurrent_blocks.py), which are used again when a block has ended. So what is in memory is what waits.
 
 ; The next block of the worker's range (%range: its two ends), or of the next one; -1: there is none.
 define internal i64 @farlane_waiting_blocks_next(ptr %launch, ptr %range) {

@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from farlane.backend.memory.compiling import OPTIONS, inner, table
+from farlane.backend.memory.compiling import inner, table
 from farlane.backend.memory.cores import places as at
-from numba import int64, njit
 
 
 @inner
@@ -147,11 +144,3 @@ def entry(address: int, what: int, recent: int) -> int:
     if recent:
         return int(_filter(address, cores, recent))
     return int(table(address, at.OFFSETS)[0, cores])
-
-
-def text() -> tuple[str, str]:
-    """The LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
-    signature = int64(int64, int64, int64)
-    compiled: Any = njit(signature, **OPTIONS)(entry)
-    result = compiled.overloads[signature.args]
-    return str(compiled.inspect_llvm(signature.args)), str(result.fndesc.mangled_name)

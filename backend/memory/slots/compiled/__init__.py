@@ -1,1 +1,1 @@
-"""The block dispatcher with the two-ended rule as compiled code: run.py. Importing it imports Numba; memory/native.py does, when there is no object file of it yet."""
+"""The block dispatcher with the two-ended rule as compiled code: run.py. Importing it imports Numba; memory/native.py does."""

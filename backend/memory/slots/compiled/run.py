@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import OPTIONS, inner, table
+from farlane.backend.memory.compiling import inner, table
 from farlane.backend.memory.slots import layout as at
-from numba import int64, njit
 
 
 @inner
@@ -187,11 +186,3 @@ def entry(address: int, one: int, other: int) -> int:
                 _step(address, core, cycle)
         _offer(address, cycle)
     return int(cycle)
-
-
-def text() -> tuple[str, str]:
-    """The LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
-    signature = int64(int64, int64, int64)
-    compiled: Any = njit(signature, **OPTIONS)(entry)
-    result = compiled.overloads[signature.args]
-    return str(compiled.inspect_llvm(signature.args)), str(result.fndesc.mangled_name)

@@ -14,5 +14,5 @@
 Read the reference first; names and order are the same. What differs may not show in a count: dictionaries are arrays that are searched, what directories have in common is kept once, an
 event knows the place of its miss, and a core makes requests ahead of its turn where nothing that others do can change what becomes of them (requests.py).
 
-Importing one of these imports Numba. Only memory/native.py does, when there is no object file of them yet.
+Importing one of these imports Numba. Only memory/native.py does.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.optimising import TABLE
 from farlane.backend.memory.tlb import layout
 from llvmlite import ir
 from numba import types
@@ -103,11 +102,13 @@ class _TableAttributes(AttributeTemplate):
 
 @lower_getattr_generic(Table)
 def _array(context: Any, builder: Any, table: Any, address: Any, name: str) -> Any:
-    """Addresses and lengths: read from the table, or known before (memory/optimising.py)."""
+    """Addresses and lengths are read from the table, which does not change while code runs."""
     word, kind = ir.IntType(64), _kind(name)
     first = layout.COLUMNS * layout.State._fields.index(name)
-    read = cgutils.get_or_insert_function(builder.module, ir.FunctionType(word, [word, word]), TABLE)
-    row = [builder.call(read, [address, ir.Constant(word, first + column)]) for column in range(1 + kind.ndim)]
+    rows = builder.inttoptr(address, ir.PointerType(word))
+    row = [builder.load(builder.gep(rows, [ir.Constant(word, first + column)])) for column in range(1 + kind.ndim)]
+    for one in row:
+        one.set_metadata("invariant.load", builder.module.add_metadata([]))
     if name in layout.LAST:
         row[-1] = context.get_constant(types.intp, layout.LAST[name])
     size = context.get_constant(types.intp, 8)

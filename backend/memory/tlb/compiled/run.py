@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from farlane.backend.memory.compiling import OPTIONS
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import events
 from farlane.backend.memory.tlb.compiled.directory import forget, hear
@@ -31,7 +28,6 @@ from farlane.backend.memory.tlb.compiled.private import fill
 from farlane.backend.memory.tlb.compiled.requests import issue, remote
 from farlane.backend.memory.tlb.compiled.shared import drain
 from farlane.backend.memory.tlb.compiled.walks import start_walks, walk_done
-from numba import int64, njit
 
 
 def entry(address: int, what: int, begin: int) -> int:
@@ -76,11 +72,3 @@ def entry(address: int, what: int, begin: int) -> int:
             hear(address, kind, core, page)
     error: int = v[at.V_ERROR]
     return error
-
-
-def text() -> tuple[str, str]:
-    """The LLVM IR of everything, and the name of its entry: i32 (ptr result, ptr, i64, i64, i64)."""
-    signature = int64(int64, int64, int64)
-    compiled: Any = njit(signature, **OPTIONS)(entry)
-    result = compiled.overloads[signature.args]
-    return str(compiled.inspect_llvm(signature.args)), str(result.fndesc.mangled_name)

@@ -26,7 +26,7 @@ from farlane.analyzer import postfix as code
 from farlane.analyzer.externals.interface import LAUNCH
 from farlane.analyzer.loader.image import Image
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Manifest, Permission, Site
-from farlane.analyzer.report.words import readable
+from farlane.demangle import readable
 
 MASK = 2**64 - 1
 

@@ -16,7 +16,6 @@ from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loops.model import Class, Kind, Reason
 from farlane.analyzer.report import html, layout, listing
 from farlane.analyzer.report import words as explanations
-from farlane.analyzer.report.words import readable
 
 # A program that calls what it takes for CUDA's functions. The symbol is changed in the file: no assembler takes such a
 # name.
@@ -167,27 +166,6 @@ def test_every_word_is_explained() -> None:
     assert set(explanations.REASONS) == set(Reason)
     assert set(explanations.CLASSES) == set(Class)
     assert set(explanations.KINDS) == set(Kind)
-
-
-@pytest.mark.parametrize(
-    ("symbol", "name"),
-    [
-        ("main", "main"),
-        ("_Z5touchPfii", "touch"),
-        ("_ZL20__device_stub__touchPfii", "__device_stub__touch"),
-        ("_ZN4grid6Solver4stepEif", "grid::Solver::step"),
-        ("_ZNK4grid6Solver4stepEv.part.0", "grid::Solver::step.part.0"),
-        ("_ZN4grid6SolverD2Ev", "grid::Solver::~Solver"),
-        ("_ZN4grid6SolverC1Ev", "grid::Solver::Solver"),
-        ("_ZNSt6vectorIfSaIfEE9push_backERKf", "std::vector"),
-        ("_ZN12_GLOBAL__N_14workEv", "(anonymous)::work"),
-        ("_Z99999short", "_Z99999short"),
-        ("_Z", "_Z"),
-        ("", ""),
-    ],
-)
-def test_readable_names(symbol: str, name: str) -> None:
-    assert readable(symbol) == name
 
 
 def test_layout_of_random_graphs() -> None:

@@ -64,8 +64,8 @@ other:
 """
 
 
-def compiled(text: str, light: bool = False) -> bytes:
-    return native.compile_ir(text, Options(light=light))
+def compiled(text: str, tier: int = 2) -> bytes:
+    return native.compile_ir(text, Options(tier=tier))
 
 
 def outcomes(image: bytes) -> list[tuple[int, bytes]]:
@@ -78,9 +78,9 @@ def outcomes(image: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("light", [False, True])
-def test_the_same_as_by_llvm(light: bool) -> None:
-    image = compiled(TEXT, light)
+@pytest.mark.parametrize("tier", [1, 2])
+def test_the_same_as_by_llvm(tier: int) -> None:
+    image = compiled(TEXT, tier)
     made = flat.flattened(image, "run")
     assert made is not None
     parsed = flat.parsed(made)

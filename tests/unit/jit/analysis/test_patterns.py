@@ -256,8 +256,8 @@ ret;
             expected[where(t) : where(t) + width] = range(width * t, width * t + width)
         for t in threads:
             result[t] = expected[where(t) : where(t) + width]
-    for team in (True, False):
-        options = jit.Options(cache=False, optimization=0, team=team)
+    for group in (True, False):
+        options = jit.Options(cache=False, optimization=0, warp_groups=group)
         assert device.launch(module, "k", 1, 128, [p, q], options=options) == jit.STATUS_DONE, device.fault.kind
         assert (device.download(q, dtype, 128 * width).reshape(128, width) == result).all()
         if space == "global":

@@ -17,9 +17,9 @@ from farlane.backend.jit.lowering.kernel import KernelContext
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
-FULL = jit.Options(cache=False)
+TIER_2 = jit.Options(cache=False)
 QUICK = jit.Options(cache=False, optimization=0)
-LIGHT = jit.Options(cache=False, light=True)
+TIER_1 = jit.Options(cache=False, tier=1)
 AT_ONCE = 1024  # threads; what each reads and writes lies so many elements apart
 SIDES = {"f32": 4, "f64": 8}
 
@@ -159,7 +159,7 @@ def run(device: TinyDevice, text: str, shape: Shape, threads: int, options: jit.
     return device.download(target, f"u{SIDES[shape.kind]}", size)
 
 
-def ir(text: str, options: jit.Options = FULL) -> str:
+def ir(text: str, options: jit.Options = TIER_2) -> str:
     return KernelContext(jit.parse_module(text), "k", (64, 1, 1), options).emit()
 
 
@@ -183,7 +183,7 @@ def test_results_are_the_same_to_the_bit(
     threads = 64 if shape in (Shape(), LARGE) else 48
     expected = reference(device, text, shape, threads, monkeypatch)
     assert len(np.unique(expected)) > threads
-    for options in (FULL, LIGHT) if native.frame_bytes(b"") is not None else (FULL,):
+    for options in (TIER_2, TIER_1) if native.frame_bytes(b"") is not None else (TIER_2,):
         assert np.array_equal(run(device, text, shape, threads, options), expected), options
 
 
@@ -194,7 +194,7 @@ def test_processors_with_fewer_registers(features: str, device: TinyDevice, monk
     shape = Shape()
     text = program(shape, some(shape))
     expected = reference(device, text, shape, 64, monkeypatch)
-    options = dataclasses.replace(FULL, features=features, cpu="x86-64")
+    options = dataclasses.replace(TIER_2, features=features, cpu="x86-64")
     assert np.array_equal(run(device, text, shape, 64, options), expected)
 
 
@@ -224,7 +224,7 @@ def test_a_tile_is_a_fraction_of_the_code() -> None:
 def test_large_ones_have_an_unmasked_version(monkeypatch: pytest.MonkeyPatch) -> None:
     text = program(LARGE, edges(LARGE))
     assert "\nf0:" in ir(text)
-    assert "\nf0:" not in ir(text, LIGHT)
+    assert "\nf0:" not in ir(text, TIER_1)
     monkeypatch.setattr(register_tiles, "tiled", lambda body: False)
     assert "\nf0:" not in ir(text)
 

@@ -273,10 +273,8 @@ def test_light_code_knows_how_many_latches_full_code_has() -> None:
     """Its place is taken between two launches, on workers that were made ready for it."""
     for body in (ROW, ROW + ROW.replace("LOOP", "AGAIN").replace("END", "DONE")):
         module = jit.parse_module(kernel(body))
-        light, full = (
-            jit.translate(module, "k", (64, 1, 1), jit.Options(light=light))[0].sites for light in (True, False)
-        )
-        assert light >= full
+        first, second = (jit.translate(module, "k", (64, 1, 1), jit.Options(tier=tier))[0].sites for tier in (1, 2))
+        assert first >= second
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Teams of which the warps take turns in one code (teams.py, more than MOST): what teams of few warps do, and large blocks."""
+"""Warp groups of which the warps take turns in one code (warp_groups.py, more than MOST): what warp groups of few warps do, and large blocks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from random import Random
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.analysis import teams
+from farlane.backend.jit.analysis import warp_groups
 from farlane.backend.jit.compile import kernels as compiled
 from hypothesis import given, settings
 from jit_tools.comparing import compare
 from jit_tools.device import TinyDevice
 from jit_tools.random_kernels import Kernel, kernels
-from jit_tools.teams import (
+from jit_tools.warp_groups import (
     ALONE,
     OPTIONS,
     PUT,
@@ -26,19 +26,19 @@ from jit_tools.teams import (
     check_faults,
     check_some_lanes_and_then_all,
     kernel,
-    warps_of_team,
+    warps_of_group,
 )
 
 
 @pytest.fixture
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of few warps as well."""
-    monkeypatch.setattr(teams, "MOST", 1)
+    monkeypatch.setattr(warp_groups, "MOST", 1)
     monkeypatch.setattr(compiled, "_compiled", OrderedDict())
 
 
 @settings(max_examples=8)
-@given(kernels(12, team=True))
+@given(kernels(12, group=True))
 def test_agree_with_the_interpreter(in_turns: None, random_kernel: Kernel) -> None:
     random_kernel.lines.append("bar.sync 0;")
     compare(random_kernel, OPTIONS)
@@ -74,7 +74,7 @@ def test_some_lanes_and_then_all(in_turns: None, device: TinyDevice) -> None:
 def test_a_tree_in_a_large_block(device: TinyDevice, threads: int) -> None:
     """Of the first 256 threads."""
     module = device.load(kernel(TREE + WRITE))
-    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    assert warps_of_group(module, (threads, 1, 1)) == threads // 32
     values = np.random.default_rng(5).integers(0, 1 << 20, 2 * threads).astype(np.uint32)
     sums = values.reshape(2, threads)[:, :256].sum(1, dtype=np.uint32)
     source, result = device.upload(values), device.upload(np.zeros(2 * threads, np.uint32))
@@ -115,7 +115,7 @@ add.u32 %r13, %r13, %r15; st.global.u32 [%rd4], %r13;
 @pytest.mark.parametrize("threads", [64, 256, 512, 1024])
 def test_sums_of_a_block(device: TinyDevice, threads: int) -> None:
     module = device.load(kernel(SCAN))
-    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    assert warps_of_group(module, (threads, 1, 1)) == threads // 32
     values = np.random.default_rng(8).integers(0, 1 << 20, 3 * threads).astype(np.uint32)
     source, result = device.upload(values), device.allocate(12 * threads)
     for options in (OPTIONS, jit.Options(cache=False)):
@@ -125,12 +125,12 @@ def test_sums_of_a_block(device: TinyDevice, threads: int) -> None:
 
 
 def loops_of_turns(body: str, block: tuple[int, int, int] = (1024, 1, 1)) -> int:
-    """How many times a team's code goes through its warps, but for where it ends early."""
+    """How many times a warp group's code goes through its warps, but for where it ends early."""
     text = jit.translate(jit.parse_module(kernel(body)), "k", block, OPTIONS)[2]
-    team = text[text.index("define internal i32 @farlane_team(") :]
-    team = team[: team.index("\n}\n")]
-    ended = sum("store i32 0, ptr %turn" in part for part in team.split("\nleave")[1:])
-    return team.count("store i32 0, ptr %turn") - ended
+    group = text[text.index("define internal i32 @farlane_group(") :]
+    group = group[: group.index("\n}\n")]
+    ended = sum("store i32 0, ptr %turn" in part for part in group.split("\nleave")[1:])
+    return group.count("store i32 0, ptr %turn") - ended
 
 
 def test_what_no_warp_waits_for_is_one_loop() -> None:
@@ -142,16 +142,6 @@ def test_what_no_warp_waits_for_is_one_loop() -> None:
     assert loops_of_turns(PUT + read + "bar.sync 0;") == 2, "a load waits for what all warps have stored"
 
 
-def test_a_warps_own_address_is_a_number() -> None:
-    """One word is written for each warp, by the lane that is known now, and read for all lanes at once."""
-    text = jit.translate(jit.parse_module(kernel(SCAN)), "k", (1024, 1, 1), OPTIONS)[2]
-    team = text[text.index("define internal i32 @farlane_team(") :]
-    team = team[: team.index("\n}\n")]
-    # The only access by lanes is the first warp's, of the row of sums. Predicates that differ between warps are two; those of lanes are constants.
-    assert team.count("@farlane_write_") == team.count("@farlane_read_") == 1
-    assert team.count("alloca [32 x <32 x i1>]") == 2
-
-
 def test_rows_of_a_square_block(device: TinyDevice) -> None:
     """32 by 32, turned by way of shared memory."""
     body = """mov.u32 %r5, %tid.y; shl.b32 %r6, %r5, 5; add.s32 %r6, %r6, %r0; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd3, %rd0, %rd2;
@@ -159,7 +149,7 @@ def test_rows_of_a_square_block(device: TinyDevice) -> None:
     shl.b32 %r10, %r0, 5; add.s32 %r10, %r10, %r5; shl.b32 %r10, %r10, 2; add.s32 %r10, %r10, %r8; ld.shared.u32 %r7, [%r10];
     add.s64 %rd4, %rd1, %rd2; st.global.u32 [%rd4], %r7;"""
     module = device.load(kernel(body))
-    assert warps_of_team(module, (32, 32, 1)) == 32
+    assert warps_of_group(module, (32, 32, 1)) == 32
     values = np.random.default_rng(9).integers(0, 1 << 30, (32, 32)).astype(np.uint32)
     source, result = device.upload(values), device.allocate(4096)
     assert device.launch(module, "k", 1, (32, 32), [source, result, 0], options=OPTIONS) == jit.STATUS_DONE
@@ -176,7 +166,7 @@ def test_what_some_lanes_choose(device: TinyDevice, threads: int) -> None:
     A:
     bar.sync 0; mad.lo.u32 %r7, %r7, 100, %r8; mad.lo.u32 %r7, %r7, 100, %r9; st.global.u32 [%rd4], %r7;"""
     module = device.load(kernel(body))
-    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    assert warps_of_group(module, (threads, 1, 1)) == threads // 32
     for count in (0, 33, threads):
         result = device.allocate(4 * threads)
         assert device.launch(module, "k", 1, threads, [0, result, count], options=OPTIONS) == jit.STATUS_DONE
@@ -189,19 +179,19 @@ def test_what_some_lanes_choose(device: TinyDevice, threads: int) -> None:
 def test_a_loop_of_their_own_is_not_for_turns() -> None:
     """What lives through it would be in memory."""
     loop = "mov.u32 %r5, 0;\nL:\nmad.lo.u32 %r6, %r5, 3, %r6; add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, %r4; @%p1 bra L;\n"
-    assert warps_of_team(jit.parse_module(kernel(PUT + loop + "bar.sync 0;")), (1024, 1, 1)) == 0
+    assert warps_of_group(jit.parse_module(kernel(PUT + loop + "bar.sync 0;")), (1024, 1, 1)) == 0
     assert (
-        warps_of_team(jit.parse_module(kernel(PUT + loop.replace("add.u32", "bar.sync 0; add.u32"))), (1024, 1, 1))
+        warps_of_group(jit.parse_module(kernel(PUT + loop.replace("add.u32", "bar.sync 0; add.u32"))), (1024, 1, 1))
         == 32
     )
 
 
 def test_after_a_launch_that_ended_in_its_middle(device: TinyDevice) -> None:
-    """Warps that a fault has left waiting, or not begun, are nobody's in the next launch: only a team that ends early starts any."""
+    """Warps that a fault has left waiting, or not begun, are nobody's in the next launch: only a warp group that ends early starts any."""
     broken = device.load(
         kernel(PUT + "bar.sync 0; setp.ne.u32 %p1, %r0, 40; @%p1 bra END; ld.global.u32 %r5, [%rd0+-4096]; END:")
     )
-    alone = jit.Options(cache=False, optimization=0, team=False)
+    alone = jit.Options(cache=False, optimization=0, warp_groups=False)
     values = np.random.default_rng(6).integers(0, 1 << 20, 1024).astype(np.uint32)
     source, result = device.upload(values), device.upload(np.zeros(1024, np.uint32))
     module = device.load(kernel(TREE + WRITE))
@@ -233,7 +223,7 @@ st.global.u32 [%rd4], %r5;
 @pytest.mark.parametrize("threads", [64, 256, 512])
 def test_some_lanes_in_a_loop_with_barriers(device: TinyDevice, threads: int) -> None:
     module = device.load(kernel(DOUBLING))
-    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    assert warps_of_group(module, (threads, 1, 1)) == threads // 32
     values = np.random.default_rng(4).integers(0, 1 << 20, 3 * threads).astype(np.uint32)
     source, result = device.upload(values), device.allocate(12 * threads)
     for options in (OPTIONS, jit.Options(cache=False), ALONE):
@@ -242,10 +232,10 @@ def test_some_lanes_in_a_loop_with_barriers(device: TinyDevice, threads: int) ->
         assert (found == np.cumsum(values.reshape(3, threads), axis=1, dtype=np.uint32)).all()
 
 
-def test_without_barriers_some_lanes_of_a_loop_have_no_team() -> None:
-    """Each of its iterations might end the team."""
+def test_without_barriers_some_lanes_of_a_loop_have_no_group() -> None:
+    """Each of its iterations might end the warp group."""
     text = kernel(DOUBLING.replace("bar.sync 0;", ""))
-    assert warps_of_team(jit.parse_module(text), (256, 1, 1)) == 0
+    assert warps_of_group(jit.parse_module(text), (256, 1, 1)) == 0
 
 
 # Threads below %r4 (or below a number): those whose index is 7 at least, modulo 32, take three times the value; even ones then also write it.
@@ -270,7 +260,7 @@ def test_branches_within_a_branch(device: TinyDevice, threads: int, number: int 
     """Phis behind the inner branch, and behind both, which no lane or some come to from three places."""
     limits = [0, 5, 33, threads] if number is None else [number]
     module = device.load(kernel(PUT + NESTED.replace("LIMIT", "%r4" if number is None else str(number))))
-    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    assert warps_of_group(module, (threads, 1, 1)) == threads // 32
     i, t = np.arange(2 * threads, dtype=np.uint64), np.tile(np.arange(threads, dtype=np.uint64), 2)
     values = np.random.default_rng(3).integers(0, 1 << 32, 2 * threads).astype(np.uint64)
     source, result = device.upload(values.astype(np.uint32)), device.allocate(4 * len(i))
@@ -308,18 +298,18 @@ END:
 
 @pytest.mark.parametrize("threads", [64, 128, 256, 512, 1024])
 def test_a_sum_that_the_first_warp_finishes(device: TinyDevice, threads: int) -> None:
-    """No team ends, though only some lanes of one warp write what comes out."""
+    """No warp group ends, though only some lanes of one warp write what comes out."""
     module = device.load(kernel(SUM))
-    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    assert warps_of_group(module, (threads, 1, 1)) == threads // 32
     values = np.random.default_rng(7).integers(0, 1 << 20, 5 * threads).astype(np.uint32)
     source, result = device.upload(values), device.allocate(20)
     for options in (OPTIONS, jit.Options(cache=False)):
         assert device.launch(module, "k", 5, threads, [source, result, 0], options=options) == jit.STATUS_DONE
         assert (device.download(result, np.uint32, 5) == values.reshape(5, threads).sum(1, dtype=np.uint32)).all()
     text = jit.translate(module, "k", (threads, 1, 1), OPTIONS)[2]
-    team = text[text.index("define internal i32 @farlane_team(") :]
-    team = team[: team.index("\n}\n")]
-    ends = set(re.findall(r"ret i32 (\d+)", team)) - {"0"}
+    group = text[text.index("define internal i32 @farlane_group(") :]
+    group = group[: group.index("\n}\n")]
+    ends = set(re.findall(r"ret i32 (\d+)", group)) - {"0"}
     assert all(int(end) % 2 == 0 for end in ends), "at no branch, if anywhere where a form does not hold"
 
 
@@ -366,7 +356,7 @@ def phases(random: Random) -> str:
 @pytest.mark.parametrize("threads", [256, 512])
 def test_branches_agree_with_warps_alone(device: TinyDevice, seed: int, threads: int) -> None:
     module = device.load(kernel(phases(Random(seed))).replace("s[4096]", "s[8192]"))
-    assert warps_of_team(module, (threads, 1, 1)) == threads // 32
+    assert warps_of_group(module, (threads, 1, 1)) == threads // 32
     source = device.upload(np.random.default_rng(seed).integers(0, 1 << 32, 2 * threads).astype(np.uint32))
     for count in (0, 45, threads):
         found = []

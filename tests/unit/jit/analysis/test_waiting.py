@@ -234,7 +234,7 @@ TAKER = """
 """
 
 
-@pytest.mark.parametrize("options", [jit.Options(cache=False), jit.Options(cache=False, light=True)])
+@pytest.mark.parametrize("options", [jit.Options(cache=False), jit.Options(cache=False, tier=1)])
 def test_a_lock_that_is_taken_in_functions(device: TinyDevice, options: jit.Options) -> None:
     """The lanes that have it are let out of the functions, to give it back, while the others wait inside."""
     module = device.load(HEADER + FUNCTIONS + TAKER)
@@ -277,11 +277,11 @@ LARGER_FUNCTIONS = """
 """
 
 
-@pytest.mark.parametrize("light", [True, False])
-def test_a_loop_that_asks_through_larger_functions(device: TinyDevice, light: bool) -> None:
+@pytest.mark.parametrize("tier", [1, 2])
+def test_a_loop_that_asks_through_larger_functions(device: TinyDevice, tier: int) -> None:
     """What such a loop asks is seen with everything that it calls in its place; what waits for nobody stays a function."""
     lock, count = device.upload(np.zeros(1, "u4")), device.upload(np.zeros(1, "u4"))
-    options = jit.Options(cache=False, light=light, keep_ir=True)
+    options = jit.Options(cache=False, tier=tier, keep_ir=True)
     assert device.launch(device.load(HEADER + LARGER_FUNCTIONS), "k", 1, 70, [lock, count], options=options) == 0
     assert device.download(count, "u4", 1)[0] == 70
     kept = {name for name in ("ask", "is_free", "acquire", "never") if f'@"f.{name}"' in device.kernel.ir}

@@ -1,4 +1,4 @@
-"""Light code does what full code does, has room on its stack, and gives way to full code."""
+"""Tier 1 code does what tier 2 code does, has room on its stack, and gives way to it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from jit_tools.instructions import HEADER
 from threadless import threadless
 from waiting import eventually
 
-LIGHT = jit.Options(cache=False, light=True)
-FULL = jit.Options(cache=False)
+TIER_1 = jit.Options(cache=False, tier=1)
+TIER_2 = jit.Options(cache=False)
 
-pytestmark = pytest.mark.skipif(native.frame_bytes(b"") is None, reason="light code is for x86-64")
+pytestmark = pytest.mark.skipif(native.frame_bytes(b"") is None, reason="tier 1 code is for x86-64")
 
 
 def program(values: int) -> str:
@@ -61,7 +61,7 @@ def program(values: int) -> str:
 def test_light_code_gives_the_same_results(device: TinyDevice, values: int) -> None:
     module = device.load(program(values))
     results = []
-    for options in (FULL, LIGHT):
+    for options in (TIER_2, TIER_1):
         out = device.allocate(4 * 64 * 5)
         assert device.launch(module, "k", 5, 64, [out], options=options) == 0
         results.append(device.download(out, "u4", 64 * 5))
@@ -71,7 +71,7 @@ def test_light_code_gives_the_same_results(device: TinyDevice, values: int) -> N
 
 def test_the_stack_has_room_for_every_frame() -> None:
     module = jit.parse_module(program(600))
-    info, image, _ = jit.translate(module, "k", (64, 1, 1), LIGHT)
+    info, image, _ = jit.translate(module, "k", (64, 1, 1), TIER_1)
     frames = native.frame_bytes(image)
     assert frames is not None
     assert frames > 600 * 128  # a vector of 32 words for each value that lives across a barrier
@@ -81,24 +81,24 @@ def test_the_stack_has_room_for_every_frame() -> None:
 def test_a_kernel_that_is_used_is_compiled_in_full(device: TinyDevice) -> None:
     module = device.load(program(20))
     out = device.allocate(4 * 64 * 5)
-    assert device.launch(module, "k", 5, 64, [out], options=LIGHT) == 0
+    assert device.launch(module, "k", 5, 64, [out], options=TIER_1) == 0
     expected = device.download(out, "u4", 64 * 5)
     kernel = device.kernel
-    light, address = kernel.light, kernel.address
-    assert light is not None
-    enough = int(tiers.FULL_OVER_LIGHT * kernel.info.compile_seconds * 1e9) + tiers.LEAST_NS
-    light.spent(kernel, enough // 2)
-    assert not light.asked
-    light.spent(kernel, enough)
-    eventually(lambda: kernel.light is None, 120)
+    use, address = kernel.use, kernel.address
+    assert use is not None
+    enough = int(tiers.TIER_2_OVER_1 * kernel.info.compile_seconds * 1e9) + tiers.LEAST_NS
+    use.spent(kernel, enough // 2)
+    assert not use.asked
+    use.spent(kernel, enough)
+    eventually(lambda: kernel.use is None, 120)
     assert kernel.address != address
-    assert device.launch(module, "k", 5, 64, [out], options=LIGHT) == 0
+    assert device.launch(module, "k", 5, 64, [out], options=TIER_1) == 0
     assert device.kernel is kernel
     assert np.array_equal(device.download(out, "u4", 64 * 5), expected)
 
 
 def test_register_tiles_are_compiled_in_full_early(device: TinyDevice) -> None:
-    """And with room for the latches of both versions, which light code of such kernels does not have."""
+    """And with room for the latches of both versions, which tier 1 code of such kernels does not have."""
     steps = "\n".join(
         f"fma.rn.f32 %f{at % 16}, %f{at % 4 + 16}, %f{at // 4 % 4 + 20}, %f{at % 16};" for at in range(640)
     )
@@ -116,47 +116,47 @@ def test_register_tiles_are_compiled_in_full_early(device: TinyDevice) -> None:
     """
     module = device.load(text)
     p, q = device.upload(np.linspace(-1, 1, 1024, dtype="f4")), device.allocate(4096)
-    assert device.launch(module, "k", 1, 64, [p, q], options=LIGHT) == 0
+    assert device.launch(module, "k", 1, 64, [p, q], options=TIER_1) == 0
     kernel, expected = device.kernel, device.download(q, "u4", 1024)
     assert kernel.info.tiled
-    assert kernel.light is not None
-    full, _, _ = jit.translate(module, "k", (64, 1, 1), FULL)
+    assert kernel.use is not None
+    full, _, _ = jit.translate(module, "k", (64, 1, 1), TIER_2)
     assert kernel.info.sites >= full.sites
-    kernel.light.spent(kernel, tiers.LEAST_NS - 1)
-    assert not kernel.light.asked
-    kernel.light.spent(kernel, 1)
-    eventually(lambda: kernel.light is None, 120)
-    assert device.launch(module, "k", 1, 64, [p, q], options=LIGHT) == 0
+    kernel.use.spent(kernel, tiers.LEAST_NS - 1)
+    assert not kernel.use.asked
+    kernel.use.spent(kernel, 1)
+    eventually(lambda: kernel.use is None, 120)
+    assert device.launch(module, "k", 1, 64, [p, q], options=TIER_1) == 0
     assert np.array_equal(device.download(q, "u4", 1024), expected)
 
 
-def test_a_kernel_stays_light_until_a_thread_can_be_started(device: TinyDevice) -> None:
+def test_a_kernel_stays_in_tier_1_until_a_thread_can_be_started(device: TinyDevice) -> None:
     module = device.load(program(21))
     out = device.allocate(4 * 64)
-    assert device.launch(module, "k", 1, 64, [out], options=LIGHT) == 0
+    assert device.launch(module, "k", 1, 64, [out], options=TIER_1) == 0
     kernel = device.kernel
-    assert kernel.light is not None
+    assert kernel.use is not None
     compiler = tiers.Compiler()
-    with threadless("full-compiler") as refused:
-        compiler.ask(kernel, kernel.light)
-    assert refused == ["full-compiler"]
-    assert kernel.light is not None
-    compiler.ask(kernel, kernel.light)
-    eventually(lambda: kernel.light is None, 120)
+    with threadless("tier-2-compiler") as refused:
+        compiler.ask(kernel, kernel.use)
+    assert refused == ["tier-2-compiler"]
+    assert kernel.use is not None
+    compiler.ask(kernel, kernel.use)
+    eventually(lambda: kernel.use is None, 120)
 
 
 def test_full_code_on_disk_comes_before_light(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path))
     module = jit.parse_module(program(7))
     jit.compile_kernel(module, "k", (32, 1, 1), jit.Options())
-    assert jit.compile_kernel(module, "k", (32, 1, 1), jit.Options(light=True)).light is None
-    again = jit.compile_kernel(module, "k", (64, 1, 1), jit.Options(light=True))
-    assert again.light is not None
+    assert jit.compile_kernel(module, "k", (32, 1, 1), jit.Options(tier=1)).use is None
+    again = jit.compile_kernel(module, "k", (64, 1, 1), jit.Options(tier=1))
+    assert again.use is not None
 
 
 def test_tiers_can_be_turned_off() -> None:
-    assert tiers.options().light
-    assert not tiers.options(tiers=False).light
+    assert tiers.options().tier == 1
+    assert tiers.options(tiers=False).tier == 2
 
 
 def test_another_version_s_compiler_is_not_used() -> None:

@@ -19,7 +19,7 @@ KINDS = {
     "u8": ("b64", "u64", 8), "i8": ("b64", "u64", 8), "f4": ("f32", "f32", 4), "f8": ("f64", "f64", 8),
 }  # fmt: skip
 
-UNIFORM = jit.Options(cache=False, light=True)  # the lanes' kernel is compiled in full, this one as first launches are
+UNIFORM = jit.Options(cache=False, tier=1)  # the lanes' kernel has tier 2 code, this one tier 1
 NAN = {"f2": "f16", "f4": "f32", "f8": "f64"}  # any NaN equals any other
 
 

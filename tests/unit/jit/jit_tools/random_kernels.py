@@ -40,7 +40,7 @@ class Kernel:
     scratch: int = 0
     indexed: bool = False  # whether local memory is reached by indices
     local: bool = False  # whether there is any
-    team: bool = (
+    group: bool = (
         False  # for warps that run together: no warp-wide instructions, branches that follow from the thread's index
     )
     rows: bool = False  # loops with as many iterations as a thread has, which only read
@@ -109,7 +109,7 @@ class Drawing:
 
     def branching(self) -> str:
         """The condition of a branch."""
-        if not self.kernel.team:
+        if not self.kernel.group:
             return self.condition()
         predicate = self.kernel.predicate()
         value = self.pick(("%thread", "%global", "%r0", *(f"%x{number}" for number in range(AFFINE))))
@@ -163,9 +163,9 @@ class Drawing:
             self.row()
         elif convergent:
             # Lanes that are not there take part in nothing.
-            whole = self.kernel.threads % 32 == 0 and not self.kernel.team
+            whole = self.kernel.threads % 32 == 0 and not self.kernel.group
             (self.exchange, self.count, self.shuffle, self.vote)[
-                self.number(0, 3 if whole else 0 if self.kernel.team else 1)
+                self.number(0, 3 if whole else 0 if self.kernel.group else 1)
             ]()
         else:
             self.arithmetic()
@@ -315,7 +315,7 @@ class Drawing:
 
     def branch(self, depth: int, convergent: bool) -> None:
         k = self.kernel
-        uniform = self.number(0, 2) == 0 or bool(k.team and self.loops)
+        uniform = self.number(0, 2) == 0 or bool(k.group and self.loops)
         if uniform:
             predicate = k.predicate()
             k(f"setp.{self.pick(COMPARE)} {predicate}, %u{self.number(0, 1)}, {self.number(0, 8)};")
@@ -336,7 +336,7 @@ class Drawing:
         k = self.kernel
         k.counters += 1
         counter, trips, again, done = f"%c{k.counters}", k.temporary(), k.label(), k.label()
-        kind = 2 if k.rows and self.number(0, 2) else self.number(0, 1 if k.team else 2)
+        kind = 2 if k.rows and self.number(0, 2) else self.number(0, 1 if k.group else 2)
         inside = convergent and kind < 2
         self.loops += 1
         k(
@@ -355,9 +355,9 @@ class Drawing:
         head = k.predicate()
         k(f"setp.ge.u32 {head}, {counter}, {trips};")
         k(f"@{head} bra {done};")
-        leaves = k.team and self.loops == 1 and self.number(0, 1) == 0
+        leaves = k.group and self.loops == 1 and self.number(0, 1) == 0
         self.statements(depth + 1, inside and not leaves)
-        if not k.team and not inside and self.number(0, 2) == 0:
+        if not k.group and not inside and self.number(0, 2) == 0:
             k(f"@{self.condition()} bra {done};")
         if self.number(0, 1):
             k(f"add.u32 {self.register()}, {counter}, {self.register()};")
@@ -421,24 +421,26 @@ class Drawing:
 
 
 BLOCKS = ((32, 1, 1), (64, 1, 1), (16, 4, 1), (8, 2, 2), (40, 1, 1), (9, 5, 1))
-TEAMS = ((64, 1, 1), (128, 1, 1), (16, 4, 1), (8, 8, 2), (32, 2, 1), (64, 2, 1))
+GROUPS = ((64, 1, 1), (128, 1, 1), (16, 4, 1), (8, 8, 2), (32, 2, 1), (64, 2, 1))
 
 
-def kernels(budget: int = 30, local: bool = False, team: bool = False, rows: bool = False) -> st.SearchStrategy[Kernel]:
+def kernels(
+    budget: int = 30, local: bool = False, group: bool = False, rows: bool = False
+) -> st.SearchStrategy[Kernel]:
     """Kernels with at least so many statements. Every choice is as likely as it looks: hypothesis's own are mostly simple ones."""
-    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget, local, team, rows))
+    return st.randoms(use_true_random=True).map(lambda random: kernel(random, budget, local, group, rows))
 
 
-def kernel(random: Random, budget: int, local: bool = False, team: bool = False, rows: bool = False) -> Kernel:
+def kernel(random: Random, budget: int, local: bool = False, group: bool = False, rows: bool = False) -> Kernel:
     """A kernel, beginning with registers that are uniform, affine and varying.
 
     Args:
         local: whether every other statement accesses local variables.
-        team, rows: Kernel.team, Kernel.rows.
+        group, rows: Kernel.group, Kernel.rows.
     """
-    blocks = TEAMS if team else BLOCKS
-    k = Kernel(random.choice(blocks), local=local, indexed=local and random.random() < 0.25, team=team, rows=rows)
-    lane = "%thread" if team else "%laneid"
+    blocks = GROUPS if group else BLOCKS
+    k = Kernel(random.choice(blocks), local=local, indexed=local and random.random() < 0.25, group=group, rows=rows)
+    lane = "%thread" if group else "%laneid"
     x, y, _ = k.block
     k("ld.param.u64 %source, [source];\nld.param.u64 %result, [result];")
     k("ld.param.u32 %u0, [first];\nld.param.u32 %u1, [second];")

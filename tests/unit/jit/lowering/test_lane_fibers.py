@@ -8,7 +8,7 @@ from farlane.backend import jit
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
-OPTIONS = [jit.Options(cache=False), jit.Options(cache=False, light=True)]
+OPTIONS = [jit.Options(cache=False), jit.Options(cache=False, tier=1)]
 # Takes the lock at the bottom of a recursion.
 RECURSIVE = """
 .func acquire(.param .b64 where, .param .b32 depth) {

@@ -21,8 +21,8 @@ THREADS = 40
 LENGTH = 120
 
 
-def compare(seed: int, length: int = LENGTH, light: bool = False) -> None:
-    """One kernel; `light`: compiled as first launches are."""
+def compare(seed: int, length: int = LENGTH, tier: int = 2) -> None:
+    """One kernel; `tier` 1: compiled as first launches are."""
     random = Random(seed)
     made = sequence(random, length)
     sources = np.array([[number_of(random, 64) for _ in range(SOURCES)] for _ in range(THREADS)], np.uint64)
@@ -32,7 +32,7 @@ def compare(seed: int, length: int = LENGTH, light: bool = False) -> None:
     module = device.load(text)
     out, words = device.allocate(8 * THREADS * len(REGISTERS)), THREADS * len(REGISTERS)
     status = device.launch(
-        module, "k", 1, THREADS, [out, device.upload(sources), *uniform], options=jit.Options(cache=False, light=light)
+        module, "k", 1, THREADS, [out, device.upload(sources), *uniform], options=jit.Options(cache=False, tier=tier)
     )
     assert status == jit.STATUS_DONE, (device.fault.kind, device.fault.line)
     got = device.download(out, np.uint64, words).reshape(THREADS, -1)
@@ -58,7 +58,7 @@ def cases(full: bool) -> list[Case]:
 
 
 def test_random_sequences(build_case: Case) -> None:
-    compare(build_case.seed, light=build_case.seed % 2 == 1)
+    compare(build_case.seed, tier=1 + build_case.seed % 2)
 
 
 def test_a_wrong_operation_shows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.device.sim.launching import caches
+from farlane.backend.device.sim.launching import pool
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -62,8 +62,8 @@ def test_which(body: str, bytes_: int) -> None:
     assert f"@farlane_streams = internal constant i1 {'true' if bytes_ else 'false'}" in text
     assert ("!nontemporal" in text) == bool(bytes_)
     if bytes_:
-        team = text[text.index("define internal i32 @farlane_team(") : text.index("!nontemporal")]
-        assert re.search(rf"icmp ult i32 %\w+, {bytes_}\n", team)
+        group = text[text.index("define internal i32 @farlane_group(") : text.index("!nontemporal")]
+        assert re.search(rf"icmp ult i32 %\w+, {bytes_}\n", group)
 
 
 @pytest.mark.parametrize(("element", "row", "there"), [("u8", 32, False), ("u16", 32, True), ("u64", 32, True), ("u32", 8, False), ("u64", 8, True)])  # fmt: skip
@@ -112,9 +112,9 @@ def test_from_how_much_on(tmp_path: Path) -> None:
     for number, size in enumerate(("32K", "1024K", "24M", "odd")):
         (tmp_path / f"index{number}").mkdir()
         (tmp_path / f"index{number}" / "size").write_text(size + "\n")
-    assert caches.last_cache_bytes(tmp_path) == 24 << 20
-    assert caches.last_cache_bytes(tmp_path / "none") == caches.USUAL_BYTES
-    held = caches.last_cache_bytes()
-    assert caches.least_bytes(held // 4) == 4
-    assert caches.least_bytes(held // 4 - 1) == 5
-    assert caches.least_bytes(1) == held
+    assert pool.last_cache_bytes(tmp_path) == 24 << 20
+    assert pool.last_cache_bytes(tmp_path / "none") == pool.USUAL_BYTES
+    held = pool.last_cache_bytes()
+    assert pool.least_bytes(held // 4) == 4
+    assert pool.least_bytes(held // 4 - 1) == 5
+    assert pool.least_bytes(1) == held

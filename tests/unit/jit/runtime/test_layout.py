@@ -10,7 +10,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.jit.compile import native
 from farlane.backend.jit.compile.routines import helpers, repeats
-from farlane.backend.jit.runtime import assembly, layout, structures
+from farlane.backend.jit.runtime import assembly, structures
 
 TABLE = (
     *assembly.STRUCTURES, helpers.Box, helpers.Lead, repeats.Hole, repeats.Operation, repeats.Repeat,
@@ -22,7 +22,7 @@ def test_llvm_places_fields_where_ctypes_does(structure: type[ctypes.Structure])
     name = structure.__name__
     native.processors.initialise()
     machine = llvm.Target.from_default_triple().create_target_machine()
-    text = layout.define(f"@one = external global %{name}\n", [structure])
+    text = assembly.define(f"@one = external global %{name}\n", [structure])
     module = llvm.parse_assembly(f'target datalayout = "{machine.target_data}"\n{text}')
     kind = module.get_global_variable("one").global_value_type
     fields = [getattr(structure, field[0]) for field in structure._fields_]
@@ -34,7 +34,7 @@ def test_llvm_places_fields_where_ctypes_does(structure: type[ctypes.Structure])
 
 def test_a_field_is_named_in_ir() -> None:
     text = "%p = getelementptr %Fault, ptr %fault, i32 0, i32 Fault.thread, i32 1"
-    types, line = layout.define(text, [structures.Fault]).splitlines()
+    types, line = assembly.define(text, [structures.Fault]).splitlines()
     assert types == "%Fault = type { i32, i32, i64, i32, i32, [3 x i32], [3 x i32], i32, i32 }"
     assert line == "%p = getelementptr %Fault, ptr %fault, i32 0, i32 6, i32 1"
 
@@ -42,7 +42,7 @@ def test_a_field_is_named_in_ir() -> None:
 @pytest.mark.parametrize("wrong", ["i32 Fault.nothing", "i32 Other.thread"])
 def test_a_field_that_is_not_there_is_an_error(wrong: str) -> None:
     with pytest.raises(KeyError):
-        layout.define(wrong, [structures.Fault])
+        assembly.define(wrong, [structures.Fault])
 
 
 def test_address_windows_are_those_of_the_runtime() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.runtime import structures
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -40,7 +39,7 @@ def test_each_block_once(device: TinyDevice, barrier: str, blocks: int, sharers:
 
 
 def test_a_worker_is_laid_out_once_for_a_launch(device: TinyDevice) -> None:
-    """But anew for another one, and where code has come that runs interleaved blocks."""
+    """But anew for another one."""
     module = device.load(KERNEL.replace("BARRIER", ""))
     kernels = [jit.compile_kernel(module, "k", (block, 1, 1), OPTIONS) for block in (1, 64)]
     launches = [jit.Launch(grid=(64, 1, 1), block=kernel.info.block, dynamic_shared=1000) for kernel in kernels]
@@ -52,7 +51,3 @@ def test_a_worker_is_laid_out_once_for_a_launch(device: TinyDevice) -> None:
     assert worker.state.shared_size == 1
     worker.reserve(kernels[1], launches[1])
     assert worker.state.shared_size == 1000
-    assert not worker.state.beside
-    kernels[1].interleaved = structures.INTERLEAVED
-    worker.reserve(kernels[1], launches[1])
-    assert worker.state.beside

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from farlane.backend.memory.paging import PageTable
-from farlane.backend.memory.tlb import Spec, Stream, arrays, layout, mesh
+from farlane.backend.memory.tlb import Spec, arrays, layout, mesh
 from farlane.backend.memory.tlb.fast import FastTlb
 from farlane.backend.memory.tlb.spec import Directory, Network
 
@@ -60,29 +60,6 @@ def test_rows_are_as_long_as_compiled_code_has_them() -> None:
     tlb._state = tlb._state._replace(inbox=np.zeros((16, 3), np.int64))
     with pytest.raises(TypeError, match="inbox"):
         tlb.finish()
-
-
-@pytest.mark.parametrize("sharing", ["none", "directory"])
-def test_what_is_known_before_is_what_the_table_has(sharing: Any) -> None:
-    """Code for one hierarchy has these words; the others are as they come."""
-    tlb = FastTlb(Spec(cores=6, sharing=sharing, network=Network(columns=3)), TABLE)
-    words, places, contents = arrays.known(tlb._state)
-    tlb.run(Stream.of(6, [0, 1, 5], [7, 8, 8]))
-    table, base = tlb._state.table.reshape(-1), tlb._state.table.ctypes.data
-    assert all(table[number] == word for number, word in words)
-    assert all(table[number] == base + place for number, place in places)
-    (number, values), *more = contents
-    assert not more
-    assert table[number] == tlb._state.parameters.ctypes.data
-    assert tuple(tlb._state.parameters.tolist()) == values
-    named = {number // layout.COLUMNS for number, _ in places} | {number // layout.COLUMNS}
-    assert {layout.State._fields[i] for i in range(len(layout.State._fields)) if i not in named} == {
-        "words",
-        "offsets",
-        "pages",
-        "gaps",
-        "left_out",
-    }
 
 
 def test_arrays_do_not_overlap() -> None:

@@ -11,7 +11,7 @@ import pytest
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.jit.runtime import reserve
+from farlane.backend.jit.runtime import concurrent_blocks
 from sim_program import Program, pack
 
 # `meet`: grid.sync() as nvcc writes it, then each block reads what the next one has written. `backwards`: each block waits for the one behind
@@ -114,23 +114,23 @@ def test_what_shows_that_a_kernel_waits_for_later_blocks(program: Program) -> No
     prepared = function.prepared
     assert prepared is not None
     assert prepared.reserve is not None
-    known, prepared.launch.patience = prepared.launch.patience, reserve.PATIENCE
-    assert known == reserve.KNOWN_PATIENCE
-    kernel = reserve.Reserve(prepared.kernel, prepared.launch)
+    known, prepared.launch.patience = prepared.launch.patience, concurrent_blocks.PATIENCE
+    assert known == concurrent_blocks.KNOWN_PATIENCE
+    kernel = concurrent_blocks.Reserve(prepared.kernel, prepared.launch)
     few = [kernel.more(ctypes.addressof(jit.WorkerState())) for _ in range(20)]
     kernel.ended(False)
     assert None not in few
-    assert prepared.launch.patience == reserve.PATIENCE
+    assert prepared.launch.patience == concurrent_blocks.PATIENCE
     kernel.ended(True)
-    assert prepared.launch.patience == reserve.PATIENCE  # it has given them back
+    assert prepared.launch.patience == concurrent_blocks.PATIENCE  # it has given them back
     assert kernel.more(ctypes.addressof(jit.WorkerState())) is not None
     kernel.ended(True)
-    assert prepared.launch.patience == reserve.KNOWN_PATIENCE
+    assert prepared.launch.patience == concurrent_blocks.KNOWN_PATIENCE
 
 
 def test_waves_of_blocks_that_wait_for_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grid of more blocks than there can be at once; each waits for one of its own eight. What is in memory at once is bounded."""
-    monkeypatch.setattr(reserve, "BLOCKS", 16)
+    monkeypatch.setattr(concurrent_blocks, "BLOCKS", 16)
     device = SimDevice(threads=2)
     program = Program(device)
     text = MODULE.replace("setp.eq.u32 %p0, %r2, %r1;", "and.b32 %r2, %r0, 7; setp.eq.u32 %p0, %r2, 7;")

@@ -15,7 +15,7 @@ from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.plan import Body, Kind, Step, Stop
 from farlane.backend.device.sim import SimDevice
-from farlane.backend.device.sim.launching import admission, caches, compiling, launches
+from farlane.backend.device.sim.launching import admission, compiling, launches, pool
 from farlane.backend.device.sim.runtime import prepared
 from sim_program import Program, pack
 from waiting import eventually
@@ -132,7 +132,7 @@ def test_a_launch_knows_from_when_on_it_writes_more_than_caches_hold(program: Pr
     for blocks in (20, 3):
         program.launch("reverse", pack("Q", at), grid=blocks, block=64, shared=256)
         assert function.prepared is not None
-        assert function.prepared.launch.streamed == caches.least_bytes(64 * blocks)
+        assert function.prepared.launch.streamed == pool.least_bytes(64 * blocks)
 
 
 def test_a_slow_compilation_says_so_while_it_runs(
@@ -165,6 +165,21 @@ def test_ptx_that_cannot_be_compiled(program: Program) -> None:
     assert not error.sticky
     assert "broken" in error.message
     assert "frobnicate" in error.message
+
+
+def test_messages_name_a_kernel_as_its_source_does(program: Program) -> None:
+    program.module = program.context.load_module(
+        b""".version 7.5
+.target sm_75
+.address_size 64
+.visible .entry _ZN4grid4stepIfEEvPT_i() { trap; ret; }
+"""
+    )
+    program.context.function(program.module, "_ZN4grid4stepIfEEvPT_i")
+    error = refused(program, "_ZN4grid4stepIfEEvPT_i", block=2048)
+    assert error.message.startswith("kernel void grid::step<float>(float*, int): block (2048, 1, 1)")
+    error = refused(program, "_ZN4grid4stepIfEEvPT_i")
+    assert error.message.startswith("kernel void grid::step<float>(float*, int): trap; block (0, 0, 0)")
 
 
 # Faults ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Launches of lightly compiled kernels run some blocks at a time: every block once, and full code takes over in their midst."""
+"""Launches of kernels with tier 1 code run some blocks at a time: every block once, and tier 2 code takes over in their midst."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_block_runs_once(threads: int, monkeypatch: pytest.MonkeyPatch) ->
         def counting(use: jit.tiers.Use, kernel: jit.CompiledKernel, nanoseconds: int) -> None:
             parts.append(nanoseconds)
             spent(use, kernel, nanoseconds)
-            if len(parts) == 3:  # as if it had been compiled in full now
+            if len(parts) == 3:  # as if its tier 2 code were there now
                 kernel.replace(jit.translate(use.module, use.name, use.block, jit.Options())[1])
 
         monkeypatch.setattr(jit.tiers.Use, "spent", counting)
@@ -48,7 +48,7 @@ def test_every_block_runs_once(threads: int, monkeypatch: pytest.MonkeyPatch) ->
             context.launch(function, shape, parameters, stream)
             data = b"".join(bytes(piece) for piece in context.read(Rows(at, size, size, 1), stream))
             assert (np.frombuffer(data, "u4") == launches).all()
-        assert len(parts) == 3  # the rest of the first launch, and the second, ran full code
+        assert len(parts) == 3  # the rest of the first launch, and the second, ran tier 2 code
     finally:
         context.close()
         device.close()

@@ -100,8 +100,6 @@ def test_addresses() -> None:
     assert say(0x3008, 4, live, freed)[1].startswith("and is 8 bytes inside an allocation of size 16 bytes at 0x3000")
     assert say(0x1002, 4, live, freed)[0] == "Address 0x1002 is misaligned"
     assert say(0x1002, 4, [], [])[1] == "and there is no allocation"
-    assert findings.demangled("_Z5storePii") == "store(int*, int)"
-    assert findings.demangled("_Z") == "_Z"
 
 
 def test_without_checks_nothing_is_compiled_in(program: Program) -> None:

@@ -26,8 +26,7 @@ from farlane.backend.jit.lowering.families.accesses.limits import (
     look_at_all,
     shape_of,
 )
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.ssa.ssa import Value
@@ -49,16 +48,6 @@ SPACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Far:
-    """What is left to do about a place, where lanes may lie outside of what the site knows (nearby.py)."""
-
-    label: str  # where these go on
-    bad: Val  # which they are
-    latch: str
-    shape: int
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
     """A checked host location."""
 
@@ -66,7 +55,6 @@ class Place:
     index: Val  # byte offset from base; a scalar (the first lane's) when `form` is set
     form: affine.Affine | None = None
     narrow: Val | None = None  # the index in 32 bits, where it fits and differs between lanes
-    far: Far | None = None  # then the index is the address, and `narrow` the distance from the base
     streamed: Val | None = None  # of an affine store: whether it goes past the caches (streaming.py)
     apart: tuple[int, ...] = ()  # each lane's distance from a scalar index, where these are known now (patterned.py)
 
@@ -261,18 +249,20 @@ def _affine_place(e: Emitter, form: affine.Affine, space: str, shape: int) -> Pl
         return Place("null", form.base, form)
     limit = support.shared_size(e)
     bad, latch = corners_outside(e, space, lowest, span, shape)
-    if len(firsts) > 1 and e.team is not None:
+    if len(firsts) > 1 and e.group is not None:
         bad = b.bin("or", bad, _far(e, form))
     miss, hit = b.new_label("miss"), b.new_label("hit")
     b.branch_if(bad, miss, hit, unlikely=True)
     b.block(miss)
-    if e.team is not None:
+    if e.group is not None:
         step = form.step or integer(0, "i64")
         start = f"ptr %warp, {form.base}, {step}, i64 {form.stride}"
         if space == "shared":
-            b.line(f"call void @farlane_team_outside({start}, {limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line})")
+            b.line(
+                f"call void @farlane_group_outside({start}, {limit}, i64 {SHARED_WINDOW}, i32 {shape}, i32 {e.line})"
+            )
         else:
-            b.line(f"call void @farlane_team_miss({start}, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})")
+            b.line(f"call void @farlane_group_miss({start}, ptr {latch}, i32 {shape | span << 16}, i32 {e.line})")
     else:
         look_at_all(e, space, affine.materialise(e, form), latch, span, shape)
     b.branch(hit)
@@ -283,11 +273,11 @@ def _affine_place(e: Emitter, form: affine.Affine, space: str, shape: int) -> Pl
 
 
 def _firsts(e: Emitter, form: affine.Affine) -> list[Val]:
-    """Where rows begin: all that have to be looked at. Of a team's many rows the first and the last tell where the others are, unless a step
+    """Where rows begin: all that have to be looked at. Of a warp group's many rows the first and the last tell where the others are, unless a step
     is so large that addresses wrap (_far); and as the number of steps is odd, that those are aligned as well."""
     if form.step is None:
         return [form.base]
-    if e.team is None:
+    if e.group is None:
         return affine.row_bases(e, form)
     return [form.base, affine.row_base(e, form, affine.rows(e) * e.warps - 1)]
 

@@ -15,8 +15,7 @@ from farlane.backend.jit.lowering import checks
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses import addresses, small_atomics
 from farlane.backend.jit.lowering.families.base import check, handles, write
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import SIGNED, integer_of
+from farlane.backend.jit.lowering.ir import BITS, SIGNED, Val, integer, integer_of
 from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:
@@ -108,10 +107,6 @@ def by_lane(
     shared = place.base != "null"
     name = _name(rmw, kind, order, shared, used, index.type, uniform)
     operands = ", ".join(str(value) for value in values)
-    if shared and not used and e.mask is None and kind not in small_atomics.KINDS and e.kernel.inlines_atomic():
-        whole = _whole(e, f"{name}_whole", carrier, _update(rmw, kind, carrier, order, shared), index.type, uniform)
-        b.line(f"call void @{whole}(ptr {place.base}, {index}, {operands})")
-        return integer(0, carrier)
     helper = _helper(e, name, rmw, kind, carrier, order, shared, used, index.type, uniform)
     arguments = f"ptr {place.base}, {index}, {e.mask_bits}, {operands}"
     return b.op(f"call <{LANES} x {carrier}> @{helper}({arguments})", carrier, True)
@@ -226,20 +221,6 @@ def _helper(
         "}",
     ]
     e.kernel.helpers[name] = "\n".join(lines)
-    return name
-
-
-def _whole(e: Emitter, name: str, carrier: str, update: list[str], offset: str, uniform: tuple[bool, ...]) -> str:
-    """The same for all lanes of a warp, for their effect alone, where the call would cost a fifth of it."""
-    if name in e.kernel.helpers:
-        return name
-    parameters = f"ptr %base, <{LANES} x {offset}> %index, {_parameters(carrier, uniform)}"
-    lines = [
-        f"define internal void @{name}({parameters}) alwaysinline {{",
-        *_in_memory(carrier, offset, uniform),
-        *_of_all_lanes(uniform, carrier, update, False, offset),
-    ]
-    e.kernel.helpers[name] = "\n".join([*lines, "  ret void", "}"])
     return name
 
 

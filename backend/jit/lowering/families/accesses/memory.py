@@ -11,13 +11,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.analysis.strides import row_length
-from farlane.backend.jit.lowering import affine, checks, interleaving, processors, support
+from farlane.backend.jit.lowering import affine, checks, processors, support
 from farlane.backend.jit.lowering.checks import Access
-from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, lanewise_stores, nearby, patterned, rows
+from farlane.backend.jit.lowering.families.accesses import addresses, lanewise, lanewise_stores, patterned, rows
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.base import check, handles, type_of
-from farlane.backend.jit.lowering.ir import BITS, Builder, Val, integer
-from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED, integer_of, widen
+from farlane.backend.jit.lowering.ir import BITS, PTX_LLVM, SIGNED, Builder, Val, integer, integer_of, widen
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol, Vector
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _ALLOWED = addresses.SPACES | _CACHE | _ORDER | _TYPES | {"v2", "v4", "v8"}
 AHEAD = 2  # log2 of how many accesses; measured: 8 is no better than 4, and as far in an unrolled loop is worse than nothing
 AHEAD_SECOND = 3  # into the second-level cache, in an unrolled loop: measured, 5 % better there
 MOST_AHEAD = 256  # bytes
-MOST_ROWS_AHEAD = 16  # of a team
+MOST_ROWS_AHEAD = 16  # of a warp group
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "mmio"}
 
 
@@ -59,7 +58,7 @@ def load(e: Emitter, i: Instruction) -> None:
     if count != len(i.destinations):
         raise e.fail(f"malformed {i.text}")
     space = addresses.space_of(i)
-    results = parameter_load(e, i, element, count) if space == "param" else _neighbour(e, i)
+    results = parameter_load(e, i, element, count) if space == "param" else None
     if results is None:
         ordered = bool(_ORDERED & set(i.modifiers))
         size = count * BITS[element] // 8
@@ -67,7 +66,7 @@ def load(e: Emitter, i: Instruction) -> None:
             place = addresses.place(e, i.sources[0], space, size, False, Access(strong=True))
             _compiler_fence(e)
         else:
-            place = nearby.place(e, i.sources[0], space, element, count, False)
+            place = patterned.place(e, i.sources[0], space, element, count, False)
         if not ordered and space == "global" and e.placed is None:
             _ahead(e, place, element, count)
         results = read_memory(e, place, element, count, ordered)
@@ -78,21 +77,6 @@ def load(e: Emitter, i: Instruction) -> None:
     for destination, result in zip(i.destinations, results, strict=True):
         if destination is not None:
             e.define(destination, widen(e.body, result, destination.type, name in SIGNED))
-
-
-def _neighbour(e: Emitter, i: Instruction) -> list[Val] | None:
-    """What a load reads that is made together with others, at the first of which all are."""
-    if id(i) not in e.words:
-        group = e.neighbours.get(id(i))
-        if group is None or e.pattern(i.sources[0].base) is not None:
-            return None
-        place = nearby.place_row(e, group)
-        if place is None:
-            return None
-        _ahead(e, place, "i32", len(group))
-        words = nearby.read(e, place, "i32", len(group), [item.line for item in group])
-        e.words.update((id(item), word) for item, word in zip(group, words, strict=True))
-    return [e.words[id(i)]]
 
 
 def access_bytes(e: Emitter, i: Instruction) -> int:
@@ -140,12 +124,10 @@ def _ahead(e: Emitter, place: Place, element: str, count: int) -> None:
     step = b.bin("sub", here, b.load("i64", False, before))
     b.store(here, before)
     distance = b.bin("shl", step, integer(iterations, "i64"))
-    if place.form is not None and (side := interleaving.ahead(e, place.form, step, BITS[element] // 8 * count, reads)):
-        distance = b.select(side[0], side[1], distance)
     there = b.bin("add", here, distance)
     e.kernel.declare("declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)")
     lanes, starts = LANES, [there]
-    if e.team is not None and place.form is not None:
+    if e.group is not None and place.form is not None:
         lanes = row_length(e.kernel.block)
         if place.form.step is not None:
             ahead = affine.Affine(there, 0, place.form.step)
@@ -184,7 +166,7 @@ def store(e: Emitter, i: Instruction) -> None:
         access = Access(strong=ordered, values=tuple(values))
         place = addresses.place(e, sources[0], space, size, True, access)
     else:
-        place = nearby.place(e, sources[0], space, element, len(values), True)
+        place = patterned.place(e, sources[0], space, element, len(values), True)
     if "release" in i.modifiers:
         e.body.line("fence release")
     elif ordered:
@@ -268,8 +250,6 @@ def read_memory(e: Emitter, place: Place, element: str, count: int, ordered: boo
     size = BITS[element] // 8
     if place.form is not None and not ordered:
         return rows.read(e, place, place.form, element, count)
-    if place.far is not None:
-        return nearby.read(e, place, element, count)
     if place.apart:
         return patterned.read(e, _pointer(e, place), place.apart, element, count)
     place = addresses.as_offsets(e, place)
@@ -300,9 +280,6 @@ def write_memory(e: Emitter, place: Place, element: str, values: list[Val], orde
     size = BITS[element] // 8
     if place.form is not None and not ordered:
         rows.write(e, place, place.form, element, values)
-        return
-    if place.far is not None:
-        nearby.write(e, place, element, values)
         return
     if place.apart:
         patterned.write(e, _pointer(e, place), place.apart, element, values)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering import support
-from farlane.backend.jit.lowering.families.accesses import limits
+from farlane.backend.jit.lowering.families.accesses import addresses, limits
 from farlane.backend.jit.lowering.families.accesses.addresses import Place
 from farlane.backend.jit.lowering.families.accesses.lanewise import join, vector
 from farlane.backend.jit.lowering.ir import BITS, Val, integer
@@ -29,8 +29,23 @@ _FEW, _SOME = 2, 8  # elements that are read one by one: rather than whole vecto
 ELEMENTS = {"i32", "i64"}
 
 
-def place(e: Emitter, operand: object, space: str, element: str, count: int, write: bool) -> Place | None:
-    """The checked place of a plain access, if its address has a pattern."""
+def place(e: Emitter, operand: object, space: str, element: str, count: int, write: bool) -> Place:
+    """The checked place of a plain access."""
+    size = count * BITS[element] // 8
+    if (
+        e.placed is None
+        and space in ("global", "const", "shared")
+        and not e.kernel.options.untranslated
+        and addresses.affine_operand(e, operand, space, size) is None
+    ):
+        found = _of_pattern(e, operand, space, element, count, write)
+        if found is not None:
+            return found
+    return addresses.place(e, operand, space, size, write)
+
+
+def _of_pattern(e: Emitter, operand: object, space: str, element: str, count: int, write: bool) -> Place | None:
+    """The same, if its address has a pattern."""
     size = count * BITS[element] // 8
     if not isinstance(operand, Address) or not isinstance(operand.base, Value) or not operand.base.varying:
         return None

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering.families.base import check, handles, type_of, write
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import SIGNED
+from farlane.backend.jit.lowering.ir import BITS, SIGNED, Val, integer
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering.families.arithmetic import narrow
 from farlane.backend.jit.lowering.families.base import check, flush, halves, handles, pack, type_of, write
-from farlane.backend.jit.lowering.ir import Val, floating, integer, real
-from farlane.backend.jit.lowering.types import PTX_LLVM, REGISTER_LLVM, SIGNED
+from farlane.backend.jit.lowering.ir import PTX_LLVM, REGISTER_LLVM, SIGNED, Val, floating, integer, real
 from farlane.backend.jit.ptx.model import Instruction
 from farlane.backend.jit.ssa.predication import PICK
 

@@ -22,8 +22,7 @@ from farlane.backend.jit.lowering.families.base import (
     saturate,
     write,
 )
-from farlane.backend.jit.lowering.ir import BITS, FLOATS, Val, floating, integer, real
-from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED
+from farlane.backend.jit.lowering.ir import BITS, FLOATS, PTX_LLVM, SIGNED, Val, floating, integer, real
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from farlane.backend.jit.lowering.families.base import (
     write,
 )
 from farlane.backend.jit.lowering.families.tensors.tensor_pieces import OUTSIDE
-from farlane.backend.jit.lowering.ir import Val, integer, real
-from farlane.backend.jit.lowering.types import integer_of
+from farlane.backend.jit.lowering.ir import Val, integer, integer_of, real
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farlane.backend.jit.lowering.families.base import check, halves, handles, pack, type_of, write
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import PTX_LLVM, SIGNED
+from farlane.backend.jit.lowering.ir import BITS, PTX_LLVM, SIGNED, Val, integer
 from farlane.backend.jit.ptx.model import Instruction
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.families.accesses.addresses import symbol_address
 from farlane.backend.jit.lowering.families.base import check, handles, type_of, write
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer, integer_of
 from farlane.backend.jit.lowering.specials import special
-from farlane.backend.jit.lowering.types import REGISTER_LLVM, integer_of
 from farlane.backend.jit.ptx.model import Instruction, Symbol, Vector
 from farlane.backend.jit.runtime.clusters import OFFSET_MASK, RANK_SHIFT
 from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, FaultKind

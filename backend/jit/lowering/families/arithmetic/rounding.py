@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.lowering.ir import Val, floating, integer, real
-from farlane.backend.jit.lowering.types import integer_of
+from farlane.backend.jit.lowering.ir import Val, floating, integer, integer_of, real
 from farlane.backend.jit.ptx.model import LANES
 
 if TYPE_CHECKING:

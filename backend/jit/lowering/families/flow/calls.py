@@ -17,8 +17,7 @@ from farlane.backend.jit.lowering.families.accesses import addresses
 from farlane.backend.jit.lowering.families.accesses.memory import scalar_slot
 from farlane.backend.jit.lowering.families.base import handles
 from farlane.backend.jit.lowering.families.flow import runtime_calls
-from farlane.backend.jit.lowering.ir import Builder, Val, integer
-from farlane.backend.jit.lowering.types import PTX_LLVM, integer_of
+from farlane.backend.jit.lowering.ir import PTX_LLVM, Builder, Val, integer, integer_of
 from farlane.backend.jit.ptx.model import LANES, Instruction, Storage, Symbol, Vector
 from farlane.backend.jit.runtime.structures import FaultKind, WorkerState
 

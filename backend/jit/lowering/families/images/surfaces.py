@@ -14,8 +14,7 @@ from farlane.backend.jit.lowering.families.accesses.addresses import place_at
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory, write_memory
 from farlane.backend.jit.lowering.families.base import check, handles
 from farlane.backend.jit.lowering.families.images.texels import GEOMETRY, TEXEL, Descriptor, conjunction, operands
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import widen
+from farlane.backend.jit.lowering.ir import BITS, Val, integer, widen
 from farlane.backend.jit.ptx.model import Instruction, Vector
 from farlane.backend.jit.runtime.structures import FaultKind
 

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.jit.lowering import support, touches
 from farlane.backend.jit.lowering.checks import Access
-from farlane.backend.jit.lowering.families.accesses import addresses, atomics, nearby
+from farlane.backend.jit.lowering.families.accesses import addresses, atomics, patterned
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory, write_memory
 from farlane.backend.jit.lowering.families.accesses.memory import store as store_memory
 from farlane.backend.jit.lowering.families.base import check, handles, write
 from farlane.backend.jit.lowering.families.tensors import tensor_copies, tensor_pieces
 from farlane.backend.jit.lowering.families.tensors.mbarriers import ITSELF, each_rank, update
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
+from farlane.backend.jit.lowering.ir import BITS, Val, integer, integer_of
 from farlane.backend.jit.lowering.specials import special
-from farlane.backend.jit.lowering.types import integer_of
 from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
 from farlane.backend.jit.ptx.model import LANES, Instruction
 from farlane.backend.jit.runtime.structures import FaultKind
@@ -69,9 +68,9 @@ def copy(e: Emitter, i: Instruction) -> None:
         # Bytes beyond the source's size are zero and are not read: word by word under the lanes that have it.
         values = _partial(e, operands, given, size)
     else:
-        source = nearby.place(e, operands[1], "global", "i32", words, False)
+        source = patterned.place(e, operands[1], "global", "i32", words, False)
         values = read_memory(e, source, "i32", words)
-    target = nearby.place(e, operands[0], "shared", "i32", words, True)
+    target = patterned.place(e, operands[0], "shared", "i32", words, True)
     write_memory(e, target, "i32", values)
     b.line('fence syncscope("singlethread") seq_cst')
 

@@ -21,8 +21,7 @@ from farlane.backend.jit.lowering.families.accesses.memory import read_memory, w
 from farlane.backend.jit.lowering.families.arithmetic import narrow, tiny
 from farlane.backend.jit.lowering.families.base import check, handles, pack
 from farlane.backend.jit.lowering.families.tensors import matrix_product, matrix_sparse
-from farlane.backend.jit.lowering.ir import Val, integer, lanes
-from farlane.backend.jit.lowering.types import widen
+from farlane.backend.jit.lowering.ir import Val, integer, lanes, widen
 from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 
 if TYPE_CHECKING:

@@ -164,9 +164,9 @@ def test_redux_of_groups_and_floats(device: TinyDevice) -> None:
         assert got[4] == inputs[:8].max()
 
 
-@pytest.mark.parametrize("light", [True, False])
+@pytest.mark.parametrize("tier", [1, 2])
 @pytest.mark.parametrize("wanted", [0, 16])
-def test_where_the_larger_of_two_lanes_is(device: TinyDevice, wanted: int, light: bool) -> None:
+def test_where_the_larger_of_two_lanes_is(device: TinyDevice, wanted: int, tier: int) -> None:
     """One step of an argmax, broadcast from one lane: LLVM then computes that lane of the comparison alone."""
     values = np.random.default_rng(5).permutation(32).astype("f4")
     for found in (values, 31 - values):
@@ -176,6 +176,6 @@ def test_where_the_larger_of_two_lanes_is(device: TinyDevice, wanted: int, light
             shfl.sync.down.b32 %r2, %r1, {distance}, 31, -1; shfl.sync.down.b32 %r3, %r0, {distance}, 31, -1;
             setp.lt.f32 %p0, %r1, %r2; selp.b32 %r4, %r3, %r0, %p0; shfl.sync.idx.b32 %o0, %r4, {wanted}, 31, -1;
             """
-            outputs = run(device, body, 1, inputs=found.view("u4"), options=jit.Options(light=light))
+            outputs = run(device, body, 1, inputs=found.view("u4"), options=jit.Options(tier=tier))
             right = wanted + distance if found[wanted] < found[wanted + distance] else wanted
             assert (outputs == right).all(), distance

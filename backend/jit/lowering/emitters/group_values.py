@@ -1,9 +1,9 @@
-"""What the code of a team knows of its values, and what it does for each of its warps.
+"""What the code of a warp group knows of its values, and what it does for each of its warps.
 
 Vectors are per warp. Where few warps stand side by side, each has names of its own; where they take turns in one code, what one turn leaves to another lies in memory, an
 array over the warps. There, what is to be done for each warp is put off as long as no warp has to wait for another: all of it is one loop, and one turn's values stay in registers.
 
-Owns slots, forms and phis of a team, and the turns. What is emitted for each warp, and when warps wait, is team_codegen.py's.
+Owns slots, forms and phis of a warp group, and the turns. What is emitted for each warp, and when warps wait, is group_codegen.py's.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.jit.analysis import divergence, teams
-from farlane.backend.jit.analysis.strides import FIRST, ROW, stepping
+from farlane.backend.jit.analysis import divergence, warp_groups
+from farlane.backend.jit.analysis.strides import stepping
 from farlane.backend.jit.lowering import affine, streaming, support
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-from farlane.backend.jit.lowering.ir import Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Special
 from farlane.backend.jit.ssa import liveness
 from farlane.backend.jit.ssa.cfg import Graph
@@ -26,21 +25,23 @@ if TYPE_CHECKING:
     from farlane.backend.jit.lowering.kernel import KernelContext
 
 
-class TeamValues(FunctionEmitter):
+class GroupValues(FunctionEmitter):
     def __init__(
         self,
         kernel: KernelContext,
         alone: FunctionEmitter,
         graph: Graph,
         found: divergence.Divergence,
-        shape: teams.Team,
+        shape: warp_groups.WarpGroup,
     ) -> None:
         super().__init__(kernel, alone.name, graph, found, alone.storage, True)
-        self.team, self.dual = shape, True
+        self.group, self.dual = shape, True
         self.shared: dict[Value, Val] = {}
-        self.looped = shape.warps > teams.MOST  # the warps take turns in one code: `instance` is known when it runs
+        self.looped = (
+            shape.warps > warp_groups.MOST
+        )  # the warps take turns in one code: `instance` is known when it runs
         self.each: list[dict[Value, Val]] = [{} for _ in range(1 if self.looped else shape.warps)]
-        self.stepping = stepping(graph, self.is_affine, {FIRST, ROW, *(f"tid.{axis}" for axis in shape.steps)})
+        self.stepping = stepping(graph, self.is_affine, {f"tid.{axis}" for axis in shape.steps})
         self.live_in, self.live_out = liveness.compute(graph, lambda value: value.definition is not None)
         self.streams = streaming.Streams(graph, kernel.block)
         self.access = 0  # which of the function's loads and stores is being emitted
@@ -56,11 +57,11 @@ class TeamValues(FunctionEmitter):
                 work()
             return
         if loads and self._stored:
-            self._settle()
+            self._take_turns()
         self._turns.append((self.block, work))
         self._stored |= stores
 
-    def _settle(self) -> None:
+    def _take_turns(self) -> None:
         """Does what has been put off, all of it for one warp before the next one."""
         if not self._turns:
             return
@@ -72,13 +73,13 @@ class TeamValues(FunctionEmitter):
         self.block = block
 
     def leave_full(self, condition: Val) -> None:
-        self._settle()  # what belongs to an earlier block
+        self._take_turns()  # what belongs to an earlier block
         super().leave_full(condition)
 
     # Values ------------------------------------------------------------------------------------------------------
     def _forget(self) -> None:
-        assert self.team is not None
-        self.shared, self.each, self.forms = {}, [{} for _ in range(self.team.warps)], {}
+        assert self.group is not None
+        self.shared, self.each, self.forms = {}, [{} for _ in range(self.group.warps)], {}
         self.local = self.shared
 
     def _known(self) -> Any:
@@ -144,7 +145,7 @@ class TeamValues(FunctionEmitter):
         return self._sites[self.access]
 
     def leave(self, bits: Val) -> None:
-        """Nobody waits for the lanes of a team."""
+        """Nobody waits for the lanes of a warp group."""
 
     def _full_jump(self, target: int) -> None:
         known = self._known()
@@ -162,7 +163,7 @@ class TeamValues(FunctionEmitter):
             elif not target.varying:
                 stores.append((self.value(source), self.value_slot(target)))
         self._move([(target, source) for target, source in moves if target.varying and not self.is_affine(target)])
-        self._settle()
+        self._take_turns()
         for value, slot in stores:
             b.store(value, slot)
         for target, form in forms:

@@ -11,12 +11,12 @@ from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
 OPTIONS = jit.Options(cache=False, optimization=0)
-ALONE = jit.Options(cache=False, optimization=0, team=False)
+ALONE = jit.Options(cache=False, optimization=0, warp_groups=False)
 
 
-def warps_of_team(module: jit.Module, block: tuple[int, int, int]) -> int:
+def warps_of_group(module: jit.Module, block: tuple[int, int, int]) -> int:
     text = jit.translate(module, "k", block, OPTIONS)[2]
-    found = re.search(r"@farlane_team_warps = internal constant i32 (\d+)", text)
+    found = re.search(r"@farlane_group_warps = internal constant i32 (\d+)", text)
     assert found is not None
     return int(found.group(1))
 
@@ -73,7 +73,7 @@ bar.sync 0;
 def check_barriers(device: TinyDevice, limit: int) -> None:
     """Warps go on alone, each on its own fiber, after the third barrier."""
     module = device.load(kernel(SHARED))
-    assert warps_of_team(module, (256, 1, 1)) == 8
+    assert warps_of_group(module, (256, 1, 1)) == 8
     values = np.random.default_rng(2).integers(0, 1 << 30, 512).astype(np.uint32)
     source, result = device.upload(values), device.allocate(4 * 512)
     assert device.launch(module, "k", 2, 256, [source, result, limit], options=OPTIONS) == jit.STATUS_DONE
@@ -83,9 +83,9 @@ def check_barriers(device: TinyDevice, limit: int) -> None:
 
 
 def check_branches(device: TinyDevice) -> None:
-    """Warps and lanes disagree, and the team goes on."""
+    """Warps and lanes disagree, and the warp group goes on."""
     module = device.load(kernel(TREE + WRITE))
-    assert warps_of_team(module, (256, 1, 1)) == 8
+    assert warps_of_group(module, (256, 1, 1)) == 8
     values = np.random.default_rng(5).integers(0, 1 << 20, 512).astype(np.uint32)
     sums = values.reshape(2, 256).sum(1, dtype=np.uint32)
     for count in (256, 0, 64, 77, 1):
@@ -99,7 +99,7 @@ def check_faults(device: TinyDevice, access: str, kind: str, thread: int) -> Non
     """Threads below 200 access what is there for the first 149 only; those above would fault elsewhere."""
     body = PUT + f"bar.sync 0; setp.gt.s32 %p0, %r0, 199; @%p0 bra END; {access}\nEND:\nbar.sync 0;\n"
     module = device.load(kernel(body))
-    assert warps_of_team(module, (256, 1, 1)) == 8
+    assert warps_of_group(module, (256, 1, 1)) == 8
     source, result = device.allocate(1024), device.allocate(4096)
     faults = []
     for options in (OPTIONS, ALONE):
@@ -116,7 +116,7 @@ def check_some_lanes_and_then_all(device: TinyDevice) -> None:
     body = """sub.u32 %r5, 1, %r1; mul.lo.u32 %r5, %r5, %r0; bar.sync 0; setp.ge.u32 %p0, %r5, %r4; @%p0 bra END;
     mul.wide.s32 %rd2, %r0, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;\nEND:\nbar.sync 0;\n"""
     module = device.load(kernel(body))
-    assert warps_of_team(module, (256, 1, 1)) == 8
+    assert warps_of_group(module, (256, 1, 1)) == 8
     page = device.allocate(4096)
     arguments = [0, page + 4096 - 4 * 250, 100]
     assert device.launch(module, "k", 1, 256, arguments, options=OPTIONS) == jit.STATUS_DONE

@@ -1,4 +1,4 @@
-"""Warps that run together (teams.py): the same results as alone, wherever the team ends, and the same faults."""
+"""Warps that run together (warp_groups.py): the same results as alone, wherever the warp group ends, and the same faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jit_tools.comparing import compare
 from jit_tools.device import TinyDevice
 from jit_tools.random_kernels import Kernel, kernels
-from jit_tools.teams import (
+from jit_tools.warp_groups import (
     ALONE,
     OPTIONS,
     check_barriers,
@@ -21,7 +21,7 @@ from jit_tools.teams import (
     check_faults,
     check_some_lanes_and_then_all,
     kernel,
-    warps_of_team,
+    warps_of_group,
 )
 
 # q[i] = p[i] + p[i + stride] + ..., as far as n; stride: all threads.
@@ -37,8 +37,8 @@ mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.f32 [%rd3], %f0;
 
 
 @settings(max_examples=6)
-@given(kernels(12, team=True))
-def test_teams_agree_with_the_interpreter(random_kernel: Kernel) -> None:
+@given(kernels(12, group=True))
+def test_warp_groups_agree_with_the_interpreter(random_kernel: Kernel) -> None:
     compare(random_kernel, OPTIONS)
 
 
@@ -46,7 +46,7 @@ def test_teams_agree_with_the_interpreter(random_kernel: Kernel) -> None:
 def test_a_loop_that_lanes_leave_at_different_iterations(device: TinyDevice, count: int) -> None:
     module = device.load(kernel(STRIDING))
     # A processor without AVX-512 has room for the loop's values of fewer warps.
-    assert warps_of_team(module, (256, 1, 1)) == (8 if "+avx512f" in processors.host()[1].split(",") else 2)
+    assert warps_of_group(module, (256, 1, 1)) == (8 if "+avx512f" in processors.host()[1].split(",") else 2)
     values = np.random.default_rng(1).random(5000, np.float32)
     source, result = device.upload(values), device.allocate(4 * 1024)
     assert device.launch(module, "k", 4, 256, [source, result, count], options=OPTIONS, threads=2) == jit.STATUS_DONE
@@ -86,13 +86,13 @@ def test_some_lanes_and_then_all(device: TinyDevice) -> None:
 
 
 def test_narrow_vectors(device: TinyDevice) -> None:
-    """Without the registers of AVX-512, teams are as large as what lives in their loops allows."""
+    """Without the registers of AVX-512, warp groups are as large as what lives in their loops allows."""
     narrow = jit.Options(cache=False, optimization=0, cpu="haswell", features="")
     module = device.load(kernel(STRIDING))
     values = np.random.default_rng(4).random(1024, np.float32)
     source, result = device.upload(values), device.allocate(4 * 256)
     text = jit.translate(module, "k", (256, 1, 1), narrow)[2]
-    assert "@farlane_team_warps = internal constant i32 2" in text
+    assert "@farlane_group_warps = internal constant i32 2" in text
     assert device.launch(module, "k", 1, 256, [source, result, 1000], options=narrow) == jit.STATUS_DONE
     expected = np.zeros(256, np.float32)
     for start in range(0, 1000, 256):
@@ -101,14 +101,14 @@ def test_narrow_vectors(device: TinyDevice) -> None:
     assert (device.download(result, np.float32, 256) == expected).all()
 
 
-def test_a_block_of_several_teams(device: TinyDevice) -> None:
-    """1024 threads, of which those from 500 on return at once: one team runs to its end, one leaves, two never begin anything."""
+def test_a_block_of_several_groups(device: TinyDevice) -> None:
+    """1024 threads, of which those from 500 on return at once: one warp group runs to its end, one leaves, two never begin anything."""
     module = device.load(
         kernel(
             "setp.ge.s32 %p0, %r0, %r4; @%p0 bra END; mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;\nEND:"
         )
     )
-    assert warps_of_team(module, (1024, 1, 1)) == 8
+    assert warps_of_group(module, (1024, 1, 1)) == 8
     result = device.allocate(4 * 2048)
     assert device.launch(module, "k", 2, 1024, [0, result, 500], options=OPTIONS) == jit.STATUS_DONE
     found = device.download(result, np.uint32, 2048).reshape(2, 1024)
@@ -128,7 +128,7 @@ def test_a_block_of_several_teams(device: TinyDevice) -> None:
 )  # fmt: skip
 def test_faults_name_the_thread(device: TinyDevice, body: str, kind: str, offset: int, thread: int) -> None:
     module = device.load(kernel(body))
-    assert warps_of_team(module, (256, 1, 1)) == 8
+    assert warps_of_group(module, (256, 1, 1)) == 8
     page = device.allocate(4096)
     faults = []
     for options in (OPTIONS, ALONE):
@@ -147,7 +147,7 @@ def test_rows_in_separate_allocations(device: TinyDevice) -> None:
         "mad.lo.u32 %r7, %r5, 16, %r0; mul.wide.u32 %rd5, %r7, 4; add.s64 %rd6, %rd1, %rd5; st.global.u32 [%rd6], %r6;"
     )
     module = device.load(kernel(body))
-    assert warps_of_team(module, (16, 16, 1)) == 8
+    assert warps_of_group(module, (16, 16, 1)) == 8
     rows = np.random.default_rng(3).integers(0, 1 << 30, (16, 1024)).astype(np.uint32)
     places = [device.upload(row) for row in rows]
     assert [place - places[0] for place in places] == [8192 * number for number in range(16)]
@@ -177,9 +177,9 @@ def test_an_address_that_wraps_in_some_lanes(device: TinyDevice) -> None:
     assert list(device.fault.thread) == [100, 0, 0]
 
 
-def test_what_has_no_team() -> None:
+def test_what_has_no_group() -> None:
     def warps(body: str, block: tuple[int, int, int] = (256, 1, 1)) -> int:
-        return warps_of_team(jit.parse_module(kernel(body)), block)
+        return warps_of_group(jit.parse_module(kernel(body)), block)
 
     store = "mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r3;"
     assert warps(store) == 8
@@ -199,19 +199,19 @@ def test_what_has_no_team() -> None:
 def ended_early(module: jit.Module, device: TinyDevice, block: tuple[int, int, int]) -> int:
     """What the last launch of a kernel has counted."""
     text = jit.translate(module, "k", block, OPTIONS)[2]
-    found = re.search(r"@farlane_team_latch = internal constant i64 (\d+)", text)
+    found = re.search(r"@farlane_group_latch = internal constant i64 (\d+)", text)
     assert found is not None
     return ctypes.c_uint32.from_address(device.workers[0].state.latches + int(found.group(1))).value
 
 
 def test_blocks_at_an_edge_do_not_decide_for_the_others(device: TinyDevice) -> None:
-    """Lanes of the first 40 blocks disagree. The teams of all others run to their end, and are soon tried again."""
+    """Lanes of the first 40 blocks disagree. The warp groups of all others run to their end, and are soon tried again."""
     body = """mul.wide.s32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2;
     setp.lt.u32 %p0, %r1, 40; setp.ge.u32 %p1, %r0, 100; and.pred %p2, %p0, %p1; @%p2 bra END;
     st.global.u32 [%rd3], %r3;
     END:"""
     module = device.load(kernel(body))
-    assert warps_of_team(module, (256, 1, 1)) == 8
+    assert warps_of_group(module, (256, 1, 1)) == 8
     for blocks, counted in ((40, range(57, 73)), (240, range(1))):
         result = device.upload(np.full(256 * blocks, 7, np.uint32))
         assert device.launch(module, "k", blocks, 256, [0, result, 0], options=OPTIONS) == jit.STATUS_DONE
@@ -238,7 +238,7 @@ def test_conditions_of_several_comparisons(device: TinyDevice, name: str, width:
     mul.wide.s32 %rd2, %r7, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r7;
     END:"""
     module = device.load(kernel(body))
-    assert warps_of_team(module, (32, 8, 1)) == 8
+    assert warps_of_group(module, (32, 8, 1)) == 8
     result = device.upload(np.full(96 * 24, 7, np.uint32))
     assert device.launch(module, "k", (3, 3), (32, 8), [0, result, width], options=OPTIONS) == jit.STATUS_DONE
     y, x = np.mgrid[:24, :96]
@@ -246,8 +246,8 @@ def test_conditions_of_several_comparisons(device: TinyDevice, name: str, width:
     found = device.download(result, np.uint32, 96 * 24).reshape(24, 96)
     assert (found == np.where(inside, 96 * y + x, 7)).all()
     text = jit.translate(module, "k", (32, 8, 1), OPTIONS)[2]
-    team = text[text.index("define internal i32 @farlane_team(") :]
-    assert team.index("neither") < team.index("bitcast <32 x i1>"), "lanes are looked at where bounds do not tell"
+    group = text[text.index("define internal i32 @farlane_group(") :]
+    assert group.index("neither") < group.index("bitcast <32 x i1>"), "lanes are looked at where bounds do not tell"
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_how_far_a_loop_asks_ahead(reads: int, distances: dict[str, int]) -> Non
     for cpu, distance in distances.items():
         options = jit.Options(cache=False, optimization=0, cpu=cpu)
         text = jit.translate(jit.parse_module(kernel(body)), "k", (256, 1, 1), options)[2]
-        team = text[text.index("define internal i32 @farlane_team(") :]
-        team = team[: team.index("\n}\n")]
-        steps = re.findall(r"= sub i64 (?:%\w+), (?:%\w+)\n  store i64 .*\n  %\w+ = shl i64 %\w+, (\d+)", team)
+        group = text[text.index("define internal i32 @farlane_group(") :]
+        group = group[: group.index("\n}\n")]
+        steps = re.findall(r"= sub i64 (?:%\w+), (?:%\w+)\n  store i64 .*\n  %\w+ = shl i64 %\w+, (\d+)", group)
         assert steps == [str(distance)] * reads

@@ -50,7 +50,7 @@ def test_both_addresses_show_the_same_bytes(memory: Memory, free_place: int) -> 
     assert memory.host_mappings.table.run(free_place + SIZE) == (0, 0)
 
 
-def test_an_alias_ends_with_its_allocation(memory: Memory, free_place: int) -> None:
+def test_a_host_mapping_ends_with_its_allocation(memory: Memory, free_place: int) -> None:
     base = memory.guest.base
     for _ in range(2):
         memory.allocate(base, SIZE)

@@ -1,14 +1,14 @@
-"""Teams: several warps of a block that run as one, where that is known to do.
+"""Warp groups: several warps of a block that run as one, where that is known to do.
 
 A GPU hides what a warp costs by running many; here, what the warps of a block have in common is computed once for all of them: addresses,
-checks, what is read at places that they share. A team's code knows no masks. It takes a branch when all its lanes agree, and else ends: each
-warp goes on from there alone, in the kernel's own code, with the values that are alive (`%Team` in team.ll, `Emitter.entries`).
-A barrier of a team that is the whole block is nothing.
+checks, what is read at places that they share. A warp group's code knows no masks. It takes a branch when all its lanes agree, and else ends: each
+warp goes on from there alone, in the kernel's own code, with the values that are alive (`%WarpGroup` in warp_group.ll, `Emitter.entries`).
+A barrier of a warp group that is the whole block is nothing.
 
 Few warps stand side by side in the code, and what lives is in registers. Where a block with barriers has more, its warps take turns: the code from one
 barrier to the next is a loop over them, what lives across barriers is in memory, and no fiber is switched to.
 
-Owns which kernels get a team's code beside their own, of how many warps, and what the thread's index looks like there; team_codegen.py
+Owns which kernels get a warp group's code beside their own, of how many warps, and what the thread's index looks like there; group_codegen.py
 makes the code. Only kernels in which the order between warps can be told by programs with races alone: no atomics, no volatile or ordered accesses,
 no warp-wide instructions but shuffles of whole warps by distances known now. Branches have to depend on the thread's index, not on data that differ from thread to thread.
 """
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from farlane.backend.jit.analysis.strides import constant, row_length
-from farlane.backend.jit.ptx.model import LANES, Instruction, Special, read_by, registers_of
+from farlane.backend.jit.ptx.model import ARITHMETIC, LANES, Instruction, Special, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value
@@ -31,14 +31,9 @@ MOST_COPIES = 700  # of instructions whose results differ between lanes, over al
 # Vectors of 64 bytes that may live through a loop: where there is a choice, and where there is none. Processors have room for 32, or for 8.
 VECTORS, MOST_VECTORS = 20, 48
 NARROW_VECTORS, NARROW_MOST = 6, 16
-AREA_BYTES = 1 << 16  # for what lives when a team ends early (team.ll)
+AREA_BYTES = 1 << 16  # for what lives when a warp group ends early (warp_group.ll)
 FIRST_ENTRY = 2  # entries of the kernel's own code: for each block its start, and the branch at its end
-_BASES = {
-    "add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "fma", "and", "or", "xor", "not", "cnot",
-    "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "bmsk", "szext", "clz", "popc", "brev", "bfind", "setp", "set", "selp", "slct",
-    "cvt", "cvta", "mov", "rcp", "sqrt", "rsqrt", "copysign", "testp", "ex2", "lg2", "sin", "cos", "tanh", "dp4a", "dp2a", "ld", "st",
-    "bar", "barrier", "shfl", "?pick",
-}  # fmt: skip
+_BASES = ARITHMETIC | {"ld", "st", "bar", "barrier", "shfl", "?pick"}
 ALL_LANES = (1 << LANES) - 1
 _STATE_SPACES = {"global", "shared", "const", "param"}
 _REFUSED = {
@@ -59,8 +54,8 @@ _FLOATS = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 
 
 @dataclass(frozen=True)
-class Team:
-    """The shape of a team.
+class WarpGroup:
+    """The shape of a warp group.
 
     Attributes:
         warps: how many, a power of two.
@@ -71,8 +66,8 @@ class Team:
     steps: dict[str, int]
 
 
-def shapes(block: tuple[int, int, int], barriers: bool) -> list[Team]:
-    """The teams in which %tid is affine, the largest first. With barriers, only the whole block."""
+def shapes(block: tuple[int, int, int], barriers: bool) -> list[WarpGroup]:
+    """The warp groups in which %tid is affine, the largest first. With barriers, only the whole block."""
     x, y, z = block
     warps, rest = divmod(x * y * z, LANES)
     if rest:
@@ -83,14 +78,14 @@ def shapes(block: tuple[int, int, int], barriers: bool) -> list[Team]:
             continue
         rows = count * LANES // row_length(block)
         if y == z == 1 or (x % LANES == 0 and x > LANES and x // LANES % count == 0):
-            found.append(Team(count, {"x": LANES}))
+            found.append(WarpGroup(count, {"x": LANES}))
         elif x in (8, 16, LANES) and row_length(block) == x and (y % rows == 0 or (z == 1 and y >= rows)):
-            found.append(Team(count, {"y": 1}))
+            found.append(WarpGroup(count, {"y": 1}))
     return found
 
 
 def accepts(instruction: Instruction) -> bool:
-    """Whether a team may execute it."""
+    """Whether a warp group may execute it."""
     if instruction.base not in _BASES or instruction.guard is not None or _REFUSED & set(instruction.modifiers):
         return False
     if instruction.base == "shfl":
@@ -123,7 +118,7 @@ def waits(instruction: Instruction) -> bool:
 def coherent(graph: Graph, guards: Callable[[int], bool]) -> bool:
     """Whether every varying branch depends on the thread's index and uniform values only, by integer arithmetic, and enters no loop in its middle.
 
-    Nor does one within a loop lead on in it, where lanes would disagree again and again, but for what `guards` knows to end no team.
+    Nor does one within a loop lead on in it, where lanes would disagree again and again, but for what `guards` knows to end no warp group.
     """
     known: dict[Value, bool] = {}
     for index, block in enumerate(graph.blocks):
@@ -188,7 +183,7 @@ def copies(graph: Graph) -> int:
 
 
 def late(graph: Graph, index: int) -> bool:
-    """Whether a team that ends in this block is likely to have been worth it: it has been through a loop."""
+    """Whether a warp group that ends in this block is likely to have been worth it: it has been through a loop."""
     return any(header <= index for header in graph.loops)
 
 
@@ -198,7 +193,7 @@ def place_offset(number: int, warps: int) -> int:
 
 
 def stack_bytes(block: tuple[int, int, int], barriers: bool) -> int:
-    """What a team may take of a warp's stack, whether this code has one or the code that takes its place: the area, and what finds no register."""
+    """What a warp group may take of a warp's stack, whether this code has one or the code that takes its place: the area, and what finds no register."""
     return AREA_BYTES + 512 * MOST_COPIES if shapes(block, barriers) else 0
 
 

@@ -1,14 +1,14 @@
-"""The code of a team: warps of a block that run as one (teams.py).
+"""The code of a warp group: warps of a block that run as one (warp_groups.py).
 
-`TeamEmitter` emits the function @farlane_team once over the kernel's graph, with the same values as FunctionEmitter (emitter.py), but classes of its own: uniform is
-what is the same in the whole team, affine what is so over all its rows. Vectors are per warp (team_values.py).
+`GroupEmitter` emits the function @farlane_group once over the kernel's graph, with the same values as FunctionEmitter (emitter.py), but classes of its own: uniform is
+what is the same in the whole warp group, affine what is so over all its rows. Vectors are per warp (group_values.py).
 
 A block is emitted in segments, each in two steps. First what all warps share, among it the checks of accesses at uniform and affine addresses;
 then, warp by warp, what differs. So a value that every warp loads from the same place is loaded once (LLVM sees to that, as no call
 lies between), and no more of one warp's vectors are alive than its instructions need. A segment ends where a load follows a store, at
-barriers. Checks come before the accesses of others, so that no page may be taken away by a check: sessions that have more memory than is there run without teams.
+barriers. Checks come before the accesses of others, so that no page may be taken away by a check: sessions that have more memory than is there run without warp groups.
 
-Source: teams.py says when; "Leaving" below is what codegen.py takes up again (FunctionEmitter.resume).
+Source: warp_groups.py says when; "Leaving" below is what codegen.py takes up again (FunctionEmitter.resume).
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from farlane.backend.jit.analysis import divergence, indices, teams
-from farlane.backend.jit.analysis.teams import FIRST_ENTRY, place_offset
+from farlane.backend.jit.analysis import divergence, warp_groups
+from farlane.backend.jit.analysis.warp_groups import FIRST_ENTRY, place_offset
 from farlane.backend.jit.lowering import families, processors, support
 from farlane.backend.jit.lowering.emitter import ALL
 from farlane.backend.jit.lowering.emitters import agreement, guarding
 from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
-from farlane.backend.jit.lowering.emitters.team_values import TeamValues
+from farlane.backend.jit.lowering.emitters.group_values import GroupValues
 from farlane.backend.jit.lowering.families.accesses import addresses, memory
-from farlane.backend.jit.lowering.ir import BITS, Val, integer
-from farlane.backend.jit.lowering.types import REGISTER_LLVM
+from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Address, Body, Instruction, Symbol, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
@@ -37,11 +36,11 @@ from farlane.backend.jit.ssa.ssa import Value
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.kernel import KernelContext
 
-EARLY = 1 << 16  # in the result: the team has not been worth it
+EARLY = 1 << 16  # in the result: the warp group has not been worth it
 
 
 class Unfit(Exception):
-    """The kernel turns out to have no team."""
+    """The kernel turns out to have no warp group."""
 
 
 @dataclass
@@ -58,28 +57,33 @@ class Segment:
     stores: bool = False
 
 
-def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> TeamEmitter | None:
-    """What emits the team's code of a kernel that gets one."""
+def plan(kernel: KernelContext, body: Body, alone: FunctionEmitter) -> GroupEmitter | None:
+    """What emits the warp group's code of a kernel that gets one."""
     options = kernel.options
-    if options.light or not options.team or options.checks or options.touches or not alone.dual or kernel.waits:
+    if (
+        options.tier == 1
+        or not options.warp_groups
+        or options.checks
+        or options.touches
+        or not alone.dual
+        or kernel.waits
+    ):
         return None
     if len(kernel.bodies) > 1:
         return None
     if any(block.leaves == "trap" for block in alone.graph.blocks):
         return None
-    for shape in teams.shapes(kernel.block, kernel.fibers):
-        looped = shape.warps > teams.MOST
-        if len(body.instructions) > (teams.MOST_INSTRUCTIONS_LOOPED if looped else teams.MOST_INSTRUCTIONS):
+    for shape in warp_groups.shapes(kernel.block, kernel.fibers):
+        looped = shape.warps > warp_groups.MOST
+        if len(body.instructions) > (warp_groups.MOST_INSTRUCTIONS_LOOPED if looped else warp_groups.MOST_INSTRUCTIONS):
             return None
         graph, values, _ = kernel.prepare_again(body)
-        if not all(teams.accepts(item) for block in graph.blocks for item in block.instructions):
+        if not all(warp_groups.accepts(item) for block in graph.blocks for item in block.instructions):
             return None
-        if "x" in shape.steps:
-            indices.simplify(graph, kernel.block, team=True)
-        found = divergence.team(graph, values, kernel.block, shape.steps, set(kernel.parameter_offsets))
-        if found.conservative or not teams.coherent(graph, functools.partial(guarded, kernel, graph, looped)):
+        found = divergence.warp_group(graph, values, kernel.block, shape.steps, set(kernel.parameter_offsets))
+        if found.conservative or not warp_groups.coherent(graph, functools.partial(guarded, kernel, graph, looped)):
             return None
-        emitter = TeamEmitter(kernel, alone, graph, found, shape)
+        emitter = GroupEmitter(kernel, alone, graph, found, shape)
         if emitter.fits():
             return emitter
     return None
@@ -90,14 +94,14 @@ def guarded(kernel: KernelContext, graph: Graph, looped: bool, index: int) -> bo
     return kernel.fibers and guarding.guards(graph, index, looped)
 
 
-class TeamEmitter(TeamValues):
+class GroupEmitter(GroupValues):
     def __init__(
         self,
         kernel: KernelContext,
         alone: FunctionEmitter,
         graph: Graph,
         found: divergence.Divergence,
-        shape: teams.Team,
+        shape: warp_groups.WarpGroup,
     ) -> None:
         super().__init__(kernel, alone, graph, found, shape)
         self.entries: dict[int, list[Value]] = {}  # of the kernel's own code: what it goes on with
@@ -107,22 +111,22 @@ class TeamEmitter(TeamValues):
 
     def fits(self) -> bool:
         """Whether what all warps need at once is no more than the processor has room for."""
-        assert self.team is not None
+        assert self.group is not None
         if self.looped:
             across = sum(BITS[REGISTER_LLVM[value.type]] * LANES // 8 for value in self._across)
-            return across * self.warps <= teams.AREA_BYTES and teams.barriers_in_all_loops(self.graph)
-        vectors = self.team.warps * teams.vectors_in_loops(self.graph, self.live_in)
+            return across * self.warps <= warp_groups.AREA_BYTES and warp_groups.barriers_in_all_loops(self.graph)
+        vectors = self.group.warps * warp_groups.vectors_in_loops(self.graph, self.live_in)
         features = self.kernel.options.features
-        some, many = teams.room(processors.host()[1] if features is None else features)
+        some, many = warp_groups.room(processors.host()[1] if features is None else features)
         most = many if self.kernel.fibers else some
-        return vectors <= most and self.team.warps * teams.copies(self.graph) <= teams.MOST_COPIES
+        return vectors <= most and self.group.warps * warp_groups.copies(self.graph) <= warp_groups.MOST_COPIES
 
     # Function ----------------------------------------------------------------------------------------------------
     def emit(self) -> str:
         """The whole function as IR text.
 
         Raises:
-            Unfit: more values live where the team may end than there is room for.
+            Unfit: more values live where the warp group may end than there is room for.
         """
         families.layout_frame(self)
         self.counter_site = self.kernel.site()
@@ -130,7 +134,7 @@ class TeamEmitter(TeamValues):
             if index not in self.done:
                 self._blocks(index, block)
         self.prologue.branch("f0")
-        lines = ["define internal i32 @farlane_team(ptr %warp, ptr %areas) #0 {", "entry:"]
+        lines = ["define internal i32 @farlane_group(ptr %warp, ptr %areas) #0 {", "entry:"]
         lines += [*self.allocas, "  %lsp = add i64 0, 0", *self.prologue.lines, *self.body.lines]
         return "\n".join([*lines, "done:", "  ret i32 0", "}"]) + "\n"
 
@@ -156,16 +160,16 @@ class TeamEmitter(TeamValues):
         for segment in self._segments(block):
             self._segment(segment)
         if block.condition is None or len(set(block.targets)) == 1:
-            self._settle()
+            self._take_turns()
             self._full_jump(block.targets[0])
             return None
         if block.switch:
-            self._settle()
+            self._take_turns()
             self._full_switch(index, block)
             return None
         yes, no = block.targets
         if not any(self._differs(value) for value in registers_of(block.condition)):
-            self._settle()
+            self._take_turns()
             self._uniform_branch(self._condition(block), [(yes, self._full_jump), (no, self._full_jump)])
             return None
         inside = guarding.inner(self.graph, index, self.looped) if self.kernel.fibers else None
@@ -173,15 +177,15 @@ class TeamEmitter(TeamValues):
             self.done.update(inside.blocks)
             return self._mixed(block, inside, onward=True)
         labels = [b.new_label(hint) for hint in ("all", "none", "mixed")]
-        told = agreement.found(self, block.condition)
-        if told is not None:
-            self._settle()
-            self._three_ways(*((told.none, told.every) if block.negated else (told.every, told.none)), labels)
+        agreed = agreement.found(self, block.condition)
+        if agreed is not None:
+            self._take_turns()
+            self._three_ways(*((agreed.none, agreed.every) if block.negated else (agreed.every, agreed.none)), labels)
         known = self._known()
-        if told is None or not told.whole:
+        if agreed is None or not agreed.whole:
             # What is computed for that is not known on the ways that do without.
             self._three_ways(*self._look(block), labels)
-            known = known if told is not None else self._known()
+            known = known if agreed is not None else self._known()
         b.branch(labels[2])
         for label, target in ((labels[0], yes), (labels[1], no)):
             self._recall(known)
@@ -225,7 +229,7 @@ class TeamEmitter(TeamValues):
             and set(graph.blocks[behind].predecessors) == {index, *inside.last}
         ):
             return behind
-        self._settle()
+        self._take_turns()
         if EXIT != behind <= index:
             self._poll(behind)
         b.branch("done" if behind == EXIT else f"f{behind}")
@@ -244,7 +248,7 @@ class TeamEmitter(TeamValues):
             b.store(b.bin("or", b.load("i32", False, some), bits), some)
 
         self._for_each(look)
-        self._settle()
+        self._take_turns()
         found_every, found_some = b.load("i32", False, every), b.load("i32", False, some)
         return b.icmp("eq", found_every, ALL), b.icmp("eq", found_some, integer(0, "i32"))
 
@@ -266,13 +270,15 @@ class TeamEmitter(TeamValues):
                 if made.get(value, number) != number:
                     value.crosses = True
             self._across.update(
-                value for value in (*made, *(phi.value for phi in block.phis)) if value.crosses and teams.differs(value)
+                value
+                for value in (*made, *(phi.value for phi in block.phis))
+                if value.crosses and warp_groups.differs(value)
             )
 
     def _segments(self, block: Block) -> list[Segment]:
         found = [Segment()]
         for instruction in block.instructions:
-            if teams.waits(instruction):
+            if warp_groups.waits(instruction):
                 found.append(Segment(apart=True))
                 continue
             if instruction.base in ("ld", "st") and "param" not in instruction.modifiers:
@@ -295,14 +301,14 @@ class TeamEmitter(TeamValues):
 
     def _segment(self, segment: Segment) -> None:
         if segment.apart or (segment.loads and self._stored):
-            self._settle()
+            self._take_turns()
         places: dict[int, addresses.Place] = {}
         rest: list[tuple[int, Instruction]] = []
         for number, instruction in enumerate(segment.instructions):
             self.line, self.access = instruction.line, id(instruction)
             access = instruction.base in ("ld", "st") and "param" not in instruction.modifiers
             results = [value for value in instruction.destinations if value is not None]
-            differs = instruction.base == "st" or any(teams.differs(value) for value in results)
+            differs = instruction.base == "st" or any(warp_groups.differs(value) for value in results)
             if not differs:
                 families.emit(self, instruction)
                 continue
@@ -343,11 +349,11 @@ class TeamEmitter(TeamValues):
         self._leave_at(FIRST_ENTRY + 2 * index, self.live_in[index])
 
     def _leave_at(self, entry: int, values: list[Value]) -> None:
-        """Ends the team: what lives goes to the area as vectors, the result says where each warp goes on."""
+        """Ends the warp group: what lives goes to the area as vectors, the result says where each warp goes on."""
         b = self.body
         self.entries[entry] = values
-        assert self.team is not None
-        if place_offset(len(values), self.warps) > teams.AREA_BYTES:
+        assert self.group is not None
+        if place_offset(len(values), self.warps) > warp_groups.AREA_BYTES:
             raise Unfit
         for warp in self._warps():
             area = b.gep("%areas", 256 * warp)
@@ -356,5 +362,5 @@ class TeamEmitter(TeamValues):
             for number, value in enumerate(values):
                 place = b.gep(area, place_offset(number, self.warps))
                 b.store(b.splat(self.value(value)), place, ", align 64")
-        early = 0 if teams.late(self.graph, (entry - FIRST_ENTRY) // 2) else EARLY
+        early = 0 if warp_groups.late(self.graph, (entry - FIRST_ENTRY) // 2) else EARLY
         b.line(f"ret i32 {entry | early}")
