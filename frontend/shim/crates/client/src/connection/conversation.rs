@@ -1,6 +1,7 @@
 //! What the background thread does while a session is open: completes groups by their replies and sends tapes that have
 //! grown old.
 
+use crate::connection::age::RETRY;
 use crate::connection::transport::describe;
 use crate::generated_farlane_v1::{host_message, HostMessage, Reply};
 use crate::log;
@@ -31,8 +32,12 @@ pub(crate) async fn converse(shared: &Shared, replies: &mut Streaming<HostMessag
             ready = timer.readable() => {
                 ready.map_err(|error| format!("cannot watch the timer: {error}"))?.clear_ready();
                 shared.timer.clear();
-                if expire(shared) {
+                let overdue = shared.overdue.swap(false, Ordering::AcqRel);
+                if expire(shared) || overdue && send_aged(shared) {
                     shared.overdue.store(true, Ordering::Release);
+                    if shared.ledger.in_flight().0 == 0 {
+                        shared.timer.arm(RETRY); // another thread has read the last acknowledgement meanwhile
+                    }
                 }
             }
         }
@@ -49,8 +54,13 @@ pub(crate) fn handle(shared: &Shared, message: HostMessage) -> Result<(), String
         return Err("protocol error: the host sent something else than a reply".to_owned());
     };
     let acknowledged = complete(shared, &reply).map_err(|violation| format!("protocol error: {violation}"))?;
-    if acknowledged && shared.overdue.swap(false, Ordering::AcqRel) && send_aged(shared) {
-        shared.overdue.store(true, Ordering::Release);
+    if acknowledged && shared.overdue.load(Ordering::Acquire) {
+        if shared.reading.is_some() {
+            // Who reads a ring waits for no room in the other one: the host may wait for the reader. The timer's thread sends.
+            shared.timer.arm(RETRY);
+        } else {
+            shared.overdue.store(send_aged(shared), Ordering::Release);
+        }
     }
     Ok(())
 }
@@ -84,7 +94,7 @@ fn expire(shared: &Shared) -> bool {
         Some(mut outbox) => outbox.expire(&shared.timer, &shared.ledger, &shared.counters) == Aged::Later,
         None => {
             // Somebody is appending or sending: look again a little later.
-            shared.timer.arm(crate::connection::age::RETRY);
+            shared.timer.arm(RETRY);
             false
         }
     }
