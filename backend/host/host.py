@@ -39,7 +39,7 @@ MODES = ("none", "calls", "loops")
 
 @functools.cache  # reading it takes a millisecond, and every handshake says it
 def version() -> str:
-    import importlib.metadata  # takes as long as all else of this module's, and nobody waits for it before the first handshake
+    import importlib.metadata  # takes as long as all else of this module's; the first handshake is the first to need it
 
     return importlib.metadata.version("farlane")
 

@@ -27,7 +27,7 @@ def read_tape(message: bytes) -> Tape | None:
     """A Tape, if the message is one in the form in which every protobuf library writes it."""
 
 class Call:
-    """One call of a guest. It belongs to the thread that serves it; `cancel` and `cancelled` are anybody's."""
+    """One call of a guest. It belongs to the thread that serves it."""
 
     @property
     def number(self) -> int:
@@ -37,16 +37,9 @@ class Call:
     def method(self) -> str: ...
     @property
     def peer(self) -> str: ...
-    @property
-    def cancelled(self) -> bool: ...
-    @property
-    def has_rings(self) -> bool:
-        """Whether messages go through shared memory."""
-
     def ticket(self) -> bytes | None:
         """What the guest is to say at the rings' socket, once; None where it cannot come there."""
 
-    def cancel(self) -> None: ...
     def receive(self, timeout: float | None = None) -> Tape | bytes | None:
         """The next message: a Tape, the bytes of another one, or None when the guest will send no more.
 

@@ -89,7 +89,7 @@ class Service:
         data = call.receive(FIRST_MESSAGE_SECONDS)
         if data is None:
             return Status.OK, ""
-        first = messages.read_guest(data) if isinstance(data, bytes) else data
+        first = _message(data)
         try:
             if not isinstance(first, Greeting):
                 why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
@@ -153,11 +153,16 @@ def describe(host: Host) -> bytes:
     ).SerializeToString()
 
 
+def _message(data: Tape | bytes) -> Tape | messages.GuestMessage:
+    """What a guest sent: the plane has read what is a plain Tape."""
+    return messages.read_guest(data) if isinstance(data, bytes) else data
+
+
 def converse(admission: Admission, call: Call) -> str:
     """Tapes and replies, until the guest has ended them; gives how it did."""
     session = admission.session
     while (data := call.receive()) is not None:
-        message = messages.read_guest(data) if isinstance(data, bytes) else data
+        message = _message(data)
         if isinstance(message, Tape | messages.TapePart):
             records = message.records
             for reply in session.submit(message.group, records, 0, len(records), message.last):

@@ -6,7 +6,7 @@ found there afterwards. So the caller says from how many bytes for each thread o
 of loops, each made once.
 
 Only where the next block writes what lies beside it: pieces far apart, as a transposition writes them, want to be collected in a cache.
-Only in the code of warp groups, in kernels in which nobody can tell the order of stores before the launch has ended (warp_groups.py: no atomics, fences, ordered accesses), and
+Only in the code of warp groups, in kernels that cannot see the order of their stores before the launch has ended (warp_groups.py: no atomics, fences, ordered accesses), and
 not to arrays that the kernel reads itself. A fence at the worker's end (scheduler.ll) orders them before all that comes after it.
 
 Source: Intel and AMD manuals, "Non-temporal stores"; the same rule as memcpy's of the GNU C library, which goes past the caches from three quarters of the last one on.

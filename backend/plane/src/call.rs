@@ -1,7 +1,7 @@
 //! One gRPC call, as the thread that serves it sees it: messages in, messages out, its end.
 //!
 //! A call belongs to one thread, which drives the connection's runtime whenever it waits (`connection`). Any thread may cancel it, and ask
-//! whether it was. The guest's end is a cancellation, too: its request broke off, or nobody takes the answer any more.
+//! whether it was. The guest's end is a cancellation, too: its request broke off, or it takes no answer any more.
 
 use crate::message::{self, Tape};
 use crate::ring;
@@ -49,7 +49,7 @@ pub enum Received {
 pub(crate) struct Shared {
     /// The guest has gone, or the host stops.
     cancelled: AtomicBool,
-    /// Nobody takes what is sent: the response has ended, well or not.
+    /// The response has ended, well or not: what is sent goes nowhere.
     closed: AtomicBool,
     changed: Notify,
     /// Shared memory, where messages go through it.
@@ -74,7 +74,7 @@ pub struct Call {
     runtime: Arc<Runtime>,
     incoming: Mutex<Streaming<Bytes>>,
     outgoing: Mutex<Option<mpsc::Sender<Result<Bytes, Status>>>>,
-    /// Its thread is busy, or reads rings: nobody drives the connection.
+    /// Its thread is busy, or reads rings, and does not drive the connection.
     away: AtomicBool,
     /// The guest is on this machine, and can come to the rings' socket.
     beside: bool,
@@ -176,7 +176,7 @@ impl Call {
             };
             let next = tokio::select! {
                 biased;
-                () = self.cancelled_or_with_rings() => return if self.is_cancelled() { Err(Gone) } else { Ok(None) },
+                () = self.until(|| self.is_cancelled() || self.has_rings()) => return if self.is_cancelled() { Err(Gone) } else { Ok(None) },
                 next = next => next,
             };
             match next {
@@ -241,7 +241,7 @@ impl Call {
             if let Some(item) = rest {
                 tokio::select! {
                     biased;
-                    () = self.cancelled() => return Err(Gone),
+                    () = self.until(|| self.is_cancelled()) => return Err(Gone),
                     sent = sender.send(item) => sent.map_err(|_| Gone)?,
                 }
             }
@@ -265,9 +265,7 @@ impl Call {
                 if let (Some(sender), Some(status)) = (sender, last) {
                     let _ = sender.send(Err(status)).await;
                 }
-                while !self.shared.closed.load(Ordering::Acquire) {
-                    self.shared.changed.notified().await;
-                }
+                self.until(|| self.shared.closed.load(Ordering::Acquire)).await;
             };
             let _ = tokio::time::timeout(patience, taken).await;
             make_progress().await;
@@ -282,14 +280,9 @@ impl Call {
         self.is_cancelled()
     }
 
-    async fn cancelled_or_with_rings(&self) {
-        while !self.is_cancelled() && !self.has_rings() {
-            self.shared.changed.notified().await;
-        }
-    }
-
-    async fn cancelled(&self) {
-        while !self.is_cancelled() {
+    /// Waits until that holds; the connection's tasks and other threads bring it about.
+    async fn until(&self, condition: impl Fn() -> bool) {
+        while !condition() {
             self.shared.changed.notified().await;
         }
     }

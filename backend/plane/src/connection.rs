@@ -83,7 +83,7 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
     let runtime = Arc::new(Builder::new_current_thread().enable_all().build()?);
     let (calls, mut waiting) = unbounded_channel();
     let idle = Arc::new(AtomicBool::new(true));
-    let service = Service {
+    let service = Service(Guest {
         inner: inner.clone(),
         runtime: Arc::downgrade(&runtime),
         peer,
@@ -91,7 +91,7 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         idle: idle.clone(),
         refusing,
         beside,
-    };
+    });
     let socket = {
         let _inside = runtime.enter();
         socket.adopt()?
@@ -114,7 +114,7 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
                 call = waiting.recv() => call,
                 _ = &mut ended => None,
                 () = inner.stopped() => None,
-                () = tokio::time::sleep(limit) => None, // nobody calls
+                () = tokio::time::sleep(limit) => None, // no call comes
             }
         });
         let Some(call) = call else { return Ok(()) };
@@ -124,8 +124,9 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
     }
 }
 
-/// What HTTP/2's requests come to.
-struct Service {
+/// Who is at the other end, and how its calls come to their threads.
+#[derive(Clone)]
+struct Guest {
     inner: Arc<Inner>,
     runtime: Weak<Runtime>,
     peer: String,
@@ -138,6 +139,9 @@ struct Service {
     beside: bool,
 }
 
+/// What HTTP/2's requests come to.
+struct Service(Guest);
+
 impl hyper::service::Service<http::Request<Incoming>> for Service {
     type Response = http::Response<Body>;
     type Error = Infallible;
@@ -145,30 +149,15 @@ impl hyper::service::Service<http::Request<Incoming>> for Service {
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let method = request.uri().path().to_owned();
-        let begin = Begin {
-            inner: self.inner.clone(),
-            runtime: self.runtime.clone(),
-            peer: self.peer.clone(),
-            calls: self.calls.clone(),
-            idle: self.idle.clone(),
-            refusing: self.refusing,
-            beside: self.beside,
-            method,
-        };
-        let bytes = self.inner.options.message_bytes;
+        let begin = Begin { guest: self.0.clone(), method };
+        let bytes = self.0.inner.options.message_bytes;
         Box::pin(async move { Ok(Grpc::new(Raw).max_decoding_message_size(bytes).streaming(begin, request).await) })
     }
 }
 
 /// The beginning of one call.
 struct Begin {
-    inner: Arc<Inner>,
-    runtime: Weak<Runtime>,
-    peer: String,
-    calls: UnboundedSender<Arc<Call>>,
-    idle: Arc<AtomicBool>,
-    refusing: Option<&'static str>,
-    beside: bool,
+    guest: Guest,
     method: String,
 }
 
@@ -184,21 +173,21 @@ impl StreamingService<Bytes> for Begin {
 
 impl Begin {
     fn begin(&mut self, incoming: Streaming<Bytes>) -> Result<Outgoing, Status> {
-        if let Some(why) = self.refusing {
-            return Err(Status::resource_exhausted(why));
+        let Guest { inner, runtime, peer, calls, idle, refusing, beside } = &self.guest;
+        if let Some(why) = refusing {
+            return Err(Status::resource_exhausted(*why));
         }
-        let runtime = self.runtime.upgrade().ok_or_else(|| Status::unavailable("the host stops"))?;
-        let (call, outgoing) =
-            Call::new(std::mem::take(&mut self.method), self.peer.clone(), runtime, incoming, self.beside);
-        self.inner.admit(&call)?;
-        if self.idle.swap(false, Ordering::AcqRel) {
-            let sent = self.calls.send(call.clone());
+        let runtime = runtime.upgrade().ok_or_else(|| Status::unavailable("the host stops"))?;
+        let (call, outgoing) = Call::new(std::mem::take(&mut self.method), peer.clone(), runtime, incoming, *beside);
+        inner.admit(&call)?;
+        if idle.swap(false, Ordering::AcqRel) {
+            let sent = calls.send(call.clone());
             if sent.is_err() {
-                self.inner.ended(&call);
+                inner.ended(&call);
                 return Err(Status::unavailable("the host stops"));
             }
         } else {
-            self.inner.spawn_call(call)?;
+            inner.spawn_call(call)?;
         }
         Ok(outgoing)
     }

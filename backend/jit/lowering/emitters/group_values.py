@@ -145,7 +145,7 @@ class GroupValues(FunctionEmitter):
         return self._sites[self.access]
 
     def leave(self, bits: Val) -> None:
-        """Nobody waits for the lanes of a warp group."""
+        """Does nothing: no lane waits for those of a warp group."""
 
     def _full_jump(self, target: int) -> None:
         known = self._known()

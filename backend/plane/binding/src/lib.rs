@@ -36,7 +36,7 @@ impl Tape {
     }
 }
 
-/// One call of a guest. It belongs to the thread that serves it; `cancel` and `cancelled` are anybody's.
+/// One call of a guest. It belongs to the thread that serves it.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 struct Call {
     inner: Arc<plane::Call>,
@@ -67,24 +67,9 @@ impl Call {
         &self.inner.peer
     }
 
-    #[getter]
-    fn cancelled(&self) -> bool {
-        self.inner.is_cancelled()
-    }
-
-    /// Whether messages go through shared memory.
-    #[getter]
-    fn has_rings(&self) -> bool {
-        self.inner.has_rings()
-    }
-
     /// What the guest is to say at the rings' socket, once; None where it cannot come there.
     fn ticket(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
         self.inner.ticket().map(|ticket| PyBytes::new(py, &ticket).unbind())
-    }
-
-    fn cancel(&self) {
-        self.inner.cancel();
     }
 
     /// The next message: a Tape, the bytes of another one, or None when the guest will send no more.

@@ -8,6 +8,7 @@
 
 use crate::connection::conversation::handle;
 use crate::connection::leaks::Ignored;
+use crate::connection::thread::HeldSignals;
 use crate::generated_farlane_v1::HostMessage;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::shared::Shared;
@@ -16,7 +17,6 @@ use prost::bytes::Bytes;
 use prost::Message;
 use rings::{Error, Handle, Receiver};
 use std::fmt;
-use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ impl Reading {
     /// Waits for the outcome; `None` when the session ended first.
     pub(crate) fn wait(&self, shared: &Shared, waiter: &Waiter) -> Option<Answer> {
         if let Some(mut receiver) = self.receiver.try_lock() {
-            let _signals = Held::begin();
+            let _signals = HeldSignals::begin();
             let _ignored = Ignored::begin();
             let until = Instant::now() + TURN;
             while !waiter.is_over() && matches!(self.step(shared, &mut receiver, Some(until)), Step::Read) {}
@@ -200,30 +200,4 @@ fn message(receiver: &mut Receiver, until: Option<Instant>) -> Result<Vec<u8>, E
     let mut message = Vec::new();
     receiver.rest(&mut message, None)?;
     Ok(message)
-}
-
-/// The calling thread's signals are held back while this lives; those of faults are not.
-struct Held(libc::sigset_t);
-
-impl Held {
-    fn begin() -> Self {
-        // SAFETY: the sets are initialized by sigfillset before use and live over the calls; only this thread's mask changes.
-        unsafe {
-            let mut blocked: libc::sigset_t = mem::zeroed();
-            let mut before: libc::sigset_t = mem::zeroed();
-            libc::sigfillset(&raw mut blocked);
-            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
-                libc::sigdelset(&raw mut blocked, fault);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before);
-            Self(before)
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // SAFETY: the mask from before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
-    }
 }
