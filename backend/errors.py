@@ -16,12 +16,9 @@ import logging
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.generated_errors import ERRORS, MEMORY_ALLOCATION, UNKNOWN
+from farlane.backend.plane import ProtocolError
 
 log = logging.getLogger("farlane.errors")
-
-
-class ProtocolError(Exception):
-    """The guest broke a rule of tape.md or session.proto; the message names it."""
 
 
 class DeadTransport(Exception):
@@ -53,3 +50,6 @@ def to_cuda(error: Exception, operation: str) -> CudaError:
         return CudaError(MEMORY_ALLOCATION, "the host is out of memory")
     log.error("%s failed inside the host: %r", operation, error, exc_info=error)
     return CudaError(UNKNOWN, f"internal error of the host: {error!r}", sticky=True)
+
+
+__all__ = ["CudaError", "DeadTransport", "ProtocolError", "SessionLost", "name_of", "to_cuda"]

@@ -21,6 +21,7 @@ from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.host.session import MESSAGE_BYTES, Session
 from farlane.backend.objects.images import digest_of
+from farlane.v1 import session_pb2 as pb
 
 ROUNDS = 7
 PTX = b"""
@@ -55,7 +56,8 @@ class Bench:
     def submit(self, *messages: bytes) -> None:
         self.group += 1
         for number, message in enumerate(messages):
-            for reply in self.session.submit(self.group, message, 0, len(message), number == len(messages) - 1):
+            for sent in self.session.submit(self.group, message, number == len(messages) - 1):
+                reply = pb.HostMessage.FromString(sent).reply
                 assert not reply.error, reply.error_message
 
     def launch(self, number: int = 0) -> bytes:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from farlane.backend.device.base import NO_ACCESS, READ_WRITE, CudaError, Rows
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
+from farlane.backend.plane import Ranges
 
 REMEMBERED = 64
 FAR = 1 << 36
@@ -55,6 +56,7 @@ class Allocations:
         self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
         self.bytes = 0  # without mapped physical memory
         self.version = 0  # counts changes
+        self.ranges = Ranges()  # what copies may touch, for the plane
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -74,6 +76,8 @@ class Allocations:
         else:
             insort(self._starts, allocation.start)
         self._by_start[allocation.start] = allocation
+        if allocation.access != NO_ACCESS:
+            self.ranges.add(allocation.start, allocation.end)
         if not allocation.mapped:
             self.bytes += allocation.size
         self.version += 1
@@ -90,6 +94,7 @@ class Allocations:
     def _take(self, allocation: Allocation) -> None:
         del self._by_start[allocation.start]
         del self._starts[bisect_right(self._starts, allocation.start) - 1]
+        self.ranges.remove(allocation.start)
         if not allocation.mapped:
             self.bytes -= allocation.size
         self.version += 1
@@ -116,6 +121,15 @@ class Allocations:
             if low < high:
                 self.add(Allocation(low, high - low, MAPPED, whole.access))
         self._ended.append(Allocation(start, end - start, MAPPED, whole.access))
+
+    def clear(self) -> None:
+        """None is left, and none is remembered."""
+        self._starts.clear()
+        self._by_start.clear()
+        self._ended.clear()
+        self.ranges.clear()
+        self.bytes = 0
+        self.version += 1
 
     def holding(self, address: int) -> Allocation | None:
         """The allocation that holds this byte."""

@@ -20,7 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.generated_errors import INVALID_VALUE, NOT_SUPPORTED
+from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_SUPPORTED
+from farlane.backend.plane import Direct, Entry, Ranges
 
 if TYPE_CHECKING:
     from farlane.backend.device.objects import ObjectDescription
@@ -104,12 +105,21 @@ class LaunchShape:
     cluster: tuple[int, int, int] | None = None
 
 
+def _nothing() -> Direct:
+    direct = Direct(Ranges(), backed=False)
+    direct.disable()
+    return direct
+
+
 class Context(ABC):
     """One session's share of a device. Modules, functions, streams and events are opaque objects of the context."""
 
     window: Window
     quota: int
-    device_nanoseconds: int = 0
+    device_nanoseconds: int = 0  # for how long it has worked, what the plane did by itself apart
+    #: What the plane does by itself: copies, sets, synchronizations, events, launches that are laid out. Nothing, where nothing is said
+    #: here. Events of a context that says something have a `moment`.
+    direct: Direct = _nothing()
     #: Whether `expect` is of use: a device whose memory is reused has it.
     looks_ahead: bool = False
 
@@ -221,6 +231,17 @@ class Context(ABC):
         """`launch` with the parameters message[begin:end]: what the replay calls. A device that does not look at parameters, or
         copies them itself, overrides it and saves the view."""
         self.launch(function, shape, message[begin:end], stream)
+
+    def lay_out(self, function: Any, shape: LaunchShape, size: int) -> Entry | None:
+        """The launch with `size` bytes of parameters as the plane can do it again by itself; None: it cannot."""
+        return None
+
+    def failure(self, laid_out: Any) -> CudaError:
+        """Why a launch that was laid out (from this) did not come to its end."""
+        return CudaError(LAUNCH_FAILURE, f"{laid_out} failed", sticky=True)
+
+    def account(self, laid_out: Any, nanoseconds: int) -> None:  # noqa: B027
+        """The kernel of a launch that was laid out (from this) has run for so long since this was last said."""
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
         """Does the body once for each of the columns' iterations, in order, as if each step had been issued by its own call.

@@ -10,7 +10,6 @@ It knows no image's contents: any kernel name is a kernel, any variable name a v
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 from farlane.backend.device.specification import Specification, attributes
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, MEMORY_ALLOCATION
+from farlane.backend.plane import Direct, Entry, Moment
 
 _DISABLE_TIMING = 2  # cudaEventDisableTiming
 
@@ -47,7 +47,7 @@ class _Module:
 class _Event:
     def __init__(self, flags: int) -> None:
         self.timed = not flags & _DISABLE_TIMING
-        self.recorded_ns: int | None = None
+        self.moment = Moment()
 
 
 class NullContext(Context):
@@ -56,9 +56,9 @@ class NullContext(Context):
     def __init__(self, base: int, quota: int) -> None:
         self.window = Window(base, _HALF)
         self.quota = quota
-        self.launches = 0
         self.closed = False
         self.live = Allocations()
+        self.direct = Direct(self.live.ranges, backed=False)
         self._physical = 0  # bytes of physical allocations
         self._default_streams: dict[int, object] = {}
         self._next_variable = base + _HALF
@@ -74,7 +74,7 @@ class NullContext(Context):
         self._clear()
 
     def _clear(self) -> None:
-        self.live = Allocations()
+        self.live.clear()
         self._physical = 0
         self._default_streams.clear()
         self._variables.clear()
@@ -83,6 +83,11 @@ class NullContext(Context):
     @property
     def used_bytes(self) -> int:
         return self.live.bytes + self._physical
+
+    @property
+    def launches(self) -> int:
+        """So far, whoever did them."""
+        return self.direct.launches
 
     @property
     def allocations(self) -> int:
@@ -168,6 +173,7 @@ class NullContext(Context):
     def unload_module(self, module: _Module) -> None:
         for address in module.variables.values():
             self._variables.pop(address, None)
+            self.live.ranges.remove(address)
 
     def function(self, module: _Module, name: str) -> Any:
         return name
@@ -184,15 +190,19 @@ class NullContext(Context):
             self._next_variable += _VARIABLE_BYTES
             module.variables[name] = address
             self._variables[address] = _VARIABLE_BYTES
+            self.live.ranges.add(address, address + _VARIABLE_BYTES)
         return address, _VARIABLE_BYTES
 
     def launch(self, function: Any, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
-        self.launches += 1
+        self.direct.launches += 1
 
     def launch_from(
         self, function: Any, shape: LaunchShape, message: memoryview, begin: int, end: int, stream: Any
     ) -> None:
-        self.launches += 1
+        self.direct.launches += 1
+
+    def lay_out(self, function: Any, shape: LaunchShape, size: int) -> Entry:
+        return self.direct.counted()
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
         if not in_bulk(body):
@@ -221,13 +231,12 @@ class NullContext(Context):
 
     def _record(self, body: Body, stop: Stop) -> None:
         """Counts the launches that were done, and records the events."""
-        now = time.monotonic_ns()
         for index, step in enumerate(body.steps):
             times = stop.iterations + (index < stop.step)
             if step.kind is Kind.LAUNCH:
-                self.launches += times
+                self.direct.launches += times
             elif step.kind is Kind.RECORD and times:
-                step.event.recorded_ns = now
+                step.event.moment.record()
 
     # Streams and events -----------------------------------------------------------------------------------------
 
@@ -253,15 +262,16 @@ class NullContext(Context):
         pass
 
     def record_event(self, event: _Event, stream: Any, flags: int) -> None:
-        event.recorded_ns = time.monotonic_ns()
+        event.moment.record()
 
     def event_done(self, event: _Event) -> bool:
         return True
 
     def elapsed_ms(self, start: _Event, end: _Event) -> float:
-        if not (start.timed and end.timed) or start.recorded_ns is None or end.recorded_ns is None:
+        began, ended = start.moment.nanoseconds, end.moment.nanoseconds
+        if not (start.timed and end.timed) or began is None or ended is None:
             raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was not recorded, or has no timing")
-        return (end.recorded_ns - start.recorded_ns) / 1e6
+        return (ended - began) / 1e6
 
     def synchronize(self, stream: Any | None = None, event: _Event | None = None) -> None:
         pass

@@ -1,7 +1,7 @@
 """LAUNCH.
 
 Owns the decoding and checking of a launch's fixed part, done once for each different one: programs launch the same kernel with the
-same shape thousands of times, and the replay finds the prepared launch by those bytes. The parameters are the device's to check.
+same shape thousands of times, and the plane finds the prepared launch by those bytes. The parameters are the device's to check.
 """
 
 from __future__ import annotations

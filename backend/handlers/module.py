@@ -70,7 +70,7 @@ def module_open(resources: Resources, module: int, digest: bytes) -> None:
 
 def module_close(resources: Resources, module: int) -> None:
     value = resources.modules.release(module)
-    resources.launches.clear()
+    resources.standing.object_ended()
     if value is None:
         return
     for function in value.functions:

@@ -16,7 +16,7 @@ def stream_create(resources: Resources, stream: int, flags: int, priority: int) 
 
 def stream_destroy(resources: Resources, stream: int) -> None:
     value = resources.streams.release(stream)
-    resources.launches.clear()
+    resources.standing.object_ended()
     if value is not None:
         resources.context.destroy_stream(value)
 

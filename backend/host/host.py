@@ -17,13 +17,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
 from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, SessionManifests
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
+from farlane.backend.plane import Call
 
 log = logging.getLogger("farlane.session")
 
@@ -94,7 +95,8 @@ class HostedSession(Protocol):
     def busy_nanoseconds(self) -> int | None: ...
     @property
     def images(self) -> SessionImages: ...
-    def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Any]: ...
+    def submit(self, group: int, records: bytes, last: bool) -> Iterator[bytes]: ...
+    def converse(self, call: Call) -> bytes | None: ...
     def interrupt(self) -> None: ...
     def close(self) -> None: ...
 

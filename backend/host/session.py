@@ -15,33 +15,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from farlane.backend.control import Control
 from farlane.backend.device.base import Window
 from farlane.backend.errors import ProtocolError
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.resources import Resources
-from farlane.backend.replay import CHUNK_BYTES, Piece, Replay
+from farlane.backend.plane import Call, Replay
 
 log = logging.getLogger("farlane.session")
 
 MESSAGE_BYTES = (1 << 20) + (64 << 10)  # at least one record of the largest size, and small ones beside it
 CREDIT_BYTES = 32 << 20
-OUTPUT_PIECE = 1 << 20  # bytes of printed text in one reply
-
-
-class Reply(NamedTuple):
-    """An answer to a group, or a part of one: whole result records. `results` are valid until the next reply is taken."""
-
-    group: int
-    results: list[Piece]
-    last: bool = False
-    error: int = 0
-    sticky: bool = False
-    error_message: str = ""
-    device_nanoseconds: int = 0
-    printed: bytes = b""
-    complaints: bytes = b""
 
 
 class Session:
@@ -50,9 +35,14 @@ class Session:
     def __init__(self, name: str, resources: Resources, tape_version: int) -> None:
         self.name = name
         self.resources = resources
-        self._replay = Replay(name, resources, tape_version)
-        self._group = 1
-        self._group_bytes = 0
+        self._replay = Replay(
+            Control(name, resources),
+            resources.context.direct,
+            resources.standing,
+            tape_version=tape_version,
+            message_bytes=MESSAGE_BYTES,
+            credit_bytes=CREDIT_BYTES,
+        )
         self._closed = False
 
     @property
@@ -75,17 +65,18 @@ class Session:
     @property
     def busy_nanoseconds(self) -> int | None:
         """For how long the device has worked for it."""
-        return self.resources.context.device_nanoseconds
+        context = self.resources.context
+        return context.device_nanoseconds + context.direct.nanoseconds
 
     @property
     def images(self) -> SessionImages:
         return self.resources.images
 
-    def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[Reply]:
-        """Replays one message of a group, the records in buffer[start:end].
+    def submit(self, group: int, records: bytes, last: bool) -> Iterator[bytes]:
+        """Replays one message of a group: its records, and whether the group ends with it.
 
         Yields:
-            The replies to send, in order; the message is replayed as they are taken.
+            The replies, messages ready to be sent (session.proto, HostMessage). Everything has been replayed when the first one comes.
 
         Raises:
             ProtocolError: the guest broke a rule; the session is to be closed.
@@ -93,50 +84,25 @@ class Session:
         """
         if self._closed:
             raise ProtocolError("the session has ended")
-        if group != self._group:
-            raise ProtocolError(f"group {group} where group {self._group} was due")
-        size = end - start
-        if size > MESSAGE_BYTES:
-            raise ProtocolError(f"a message of {size} bytes of records; at most {MESSAGE_BYTES} are allowed")
-        self._replay.begins_group = not self._group_bytes
-        self._group_bytes += size
-        if self._group_bytes > CREDIT_BYTES:
-            raise ProtocolError(
-                f"group {group} has more than the {CREDIT_BYTES} bytes that may be sent without an acknowledgement"
-            )
-        replay = self._replay
-        for results in replay.run(buffer, start, end):
-            yield Reply(group, results)
-        if not last:
-            if replay.results_bytes >= CHUNK_BYTES:
-                yield Reply(group, replay.take_results())
-            return
-        self._group += 1
-        self._group_bytes = 0
-        printed, complaints = self.resources.context.take_output()
-        if len(printed) > OUTPUT_PIECE or len(complaints) > OUTPUT_PIECE:
-            for at in range(0, max(len(printed), len(complaints)), OUTPUT_PIECE):
-                end = at + OUTPUT_PIECE
-                yield Reply(group, [], printed=printed[at:end], complaints=complaints[at:end])
-            printed = complaints = b""
-        error = replay.take_error()
-        delivered = replay.take_delivered()
-        yield Reply(
-            group,
-            replay.take_results(),
-            last=True,
-            error=error.code if error else 0,
-            sticky=error.sticky if error else False,
-            error_message=error.message if error and error.message else delivered,
-            device_nanoseconds=self.resources.context.device_nanoseconds,
-            printed=printed,
-            complaints=complaints,
-        )
+        replies: list[bytes] = []
+        try:
+            self._replay.submit(group, records, last, replies.append)
+        finally:
+            yield from replies
+
+    def converse(self, call: Call) -> bytes | None:
+        """Replays what comes as Tapes and sends the replies; gives the next message that is none. None: the guest sends no more.
+
+        Raises:
+            ProtocolError, DeadTransport: as `submit`.
+            CallGone, MessageRefused: as the call's `receive` and `send`.
+        """
+        return self._replay.converse(call)
 
     def interrupt(self) -> None:
         """The guest is gone: what runs for it may stop at once. From any thread, before or after `close`."""
         if not self._closed:
-            self._replay.interrupted = True
+            self.resources.standing.interrupt()
             self.resources.context.interrupt()
 
     def close(self) -> None:
@@ -144,5 +110,4 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        self._replay.close()
         self.resources.release()

@@ -25,10 +25,10 @@ from farlane.backend.handlers import launch as launching
 from farlane.backend.loops import columns
 from farlane.backend.loops.columns import AFFINE, SAME
 from farlane.backend.loops.operands import Bound, Declined, Operands, Row
+from farlane.backend.loops.pace import Pace
 from farlane.backend.loops.template import Record, Template, check_repetitions
 from farlane.backend.objects.payloads import expand
 from farlane.backend.objects.resources import RELATIVE, Resources
-from farlane.backend.repeating import Pace
 
 MAX_STEPS = 256
 MAX_ROWS = 1024
@@ -217,8 +217,7 @@ class _Builder:
         if name == "LAUNCH":
             fixed = data.fixed(0, record.row.fixed)
             *fields, size = struct.unpack_from("<10I", fixed, _HEADER_BYTES)
-            known = resources.launches.get(fixed)
-            function, shape, stream = known[2:] if known else launching.launch(resources, record.flags, *fields)
+            function, shape, stream = launching.launch(resources, record.flags, *fields)
             operands, holes = data.part(record.row.fixed, record.row.fixed + size)
             return self._made(Kind.LAUNCH, operands, holes, stream=stream, function=function, shape=shape)
         if name == "MEMSET":

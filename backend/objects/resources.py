@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, LaunchShape, Rows
+from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, Rows
 from farlane.backend.errors import ProtocolError
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
 from farlane.backend.loops.store import TemplateStore
@@ -22,6 +22,7 @@ from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.payloads import PayloadStore
 from farlane.backend.objects.physical import PhysicalMemory
+from farlane.backend.plane import Standing
 
 if TYPE_CHECKING:
     from farlane.backend.loops.plans import Plans
@@ -51,7 +52,8 @@ class Variable:
 class PoisonedRanges:
     """Allocations that the device refused: what touches one fails with the error that refused it."""
 
-    def __init__(self) -> None:
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
         self._starts: list[int] = []
         self._ranges: dict[int, tuple[int, Poison]] = {}
 
@@ -64,11 +66,13 @@ class PoisonedRanges:
         if address not in self._ranges:
             bisect.insort(self._starts, address)
         self._ranges[address] = (address + size, Poison(error))
+        self._standing.set_poisoned(True)
 
     def remove(self, address: int) -> bool:
         if self._ranges.pop(address, None) is None:
             return False
         self._starts.remove(address)
+        self._standing.set_poisoned(bool(self))
         return True
 
     def check(self, address: int, extent: int) -> None:
@@ -83,6 +87,7 @@ class PoisonedRanges:
     def clear(self) -> None:
         self._starts.clear()
         self._ranges.clear()
+        self._standing.set_poisoned(False)
 
 
 class Resources:
@@ -91,20 +96,18 @@ class Resources:
     def __init__(self, context: Context, images: SessionImages) -> None:
         self.context = context
         self.images = images
+        self.standing = Standing()  # what the plane's replay says and is told; launches that it remembers go by handles
         self.streams: HandleTable[Any] = HandleTable("stream", self._default_streams())
         self.events: HandleTable[Any] = HandleTable("event")
         self.modules: HandleTable[Module] = HandleTable("module")
         self.functions: HandleTable[Any] = HandleTable("function")
         self.variables: HandleTable[Variable] = HandleTable("variable")
         self.physical = PhysicalMemory()
-        self.poisoned = PoisonedRanges()
+        self.poisoned = PoisonedRanges(self.standing)
         self.templates = TemplateStore()
         self.payloads = PayloadStore()
-        # Prepared launches by the fixed bytes of their record: its length, where its parameters end, function, shape, stream.
-        # Emptied whenever something that an entry holds may have ended.
-        # The same holds for `plans`: templates as devices repeat them (loops/plans.py).
+        # Templates as devices repeat them (loops/plans.py). Emptied whenever something that a plan holds may have ended.
         self.plans: dict[int, Plans] = {}
-        self.launches: dict[bytes, tuple[int, int, Any, LaunchShape, Any]] = {}
 
     def _default_streams(self) -> dict[int, Any]:
         return {number: self.context.default_stream(number) for number in (LEGACY_STREAM, PER_THREAD_STREAM)}
@@ -143,7 +146,8 @@ class Resources:
             table.clear()
         self.physical.clear()
         self.poisoned.clear()
-        self.launches.clear()
+        self.standing.object_ended()
+        self.standing.event_ended()
         self.plans.clear()
 
     def release(self) -> None:
@@ -152,7 +156,8 @@ class Resources:
             table.clear({})
         self.physical.clear()
         self.poisoned.clear()
-        self.launches.clear()
+        self.standing.object_ended()
+        self.standing.event_ended()
         self.plans.clear()
         self.templates.clear()
         self.payloads.clear()

@@ -1,7 +1,8 @@
-"""The host's data plane, which is native: sockets, HTTP/2 and the threads of calls (Rust, `src/`).
+"""The host's data plane, which is native: sockets, HTTP/2, the threads of calls, and the replay of sessions (Rust, `src/`).
 
-Owns what lies between a guest's bytes and the session that takes them. Here is only its loading; `Server` and `Call` are what
-server/edge.py and server/service.py work with.
+Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
+server/service.py work with, `Replay` and `Standing` what host/session.py and control.py do, `Direct`, `Ranges`, `Gate` and `Entry` what
+devices offer the plane to work on by itself.
 """
 
 from __future__ import annotations
@@ -9,7 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 try:
-    from farlane.backend.plane.farlane_plane import Call, CallGone, MessageRefused, Server, Tape, read_tape
+    from farlane.backend.plane.farlane_plane import (
+        Call,
+        CallGone,
+        Direct,
+        Entry,
+        Gate,
+        MessageRefused,
+        Moment,
+        ProtocolError,
+        Ranges,
+        Replay,
+        Server,
+        Standing,
+        Tape,
+        read_tape,
+    )
 except ImportError as error:
     raise ImportError(
         f"the host's data plane cannot be loaded ({error}): install Farlane from its source with Rust's cargo there, or "
@@ -19,4 +35,20 @@ except ImportError as error:
 if TYPE_CHECKING:
     from farlane.backend.plane.farlane_plane import Kind
 
-__all__ = ["Call", "CallGone", "Kind", "MessageRefused", "Server", "Tape", "read_tape"]
+__all__ = [
+    "Call",
+    "CallGone",
+    "Direct",
+    "Entry",
+    "Gate",
+    "Kind",
+    "MessageRefused",
+    "Moment",
+    "ProtocolError",
+    "Ranges",
+    "Replay",
+    "Server",
+    "Standing",
+    "Tape",
+    "read_tape",
+]

@@ -62,6 +62,176 @@ class Call:
     def finish(self, status: int, details: str = "") -> None:
         """Ends the call with a gRPC status, whatever has become of it. The last thing done with it."""
 
+class ProtocolError(Exception):
+    """The guest broke a rule of tape.md or session.proto; the message names it."""
+
+class Ranges:
+    """Disjoint ranges of addresses that copies may touch."""
+
+    def __init__(self) -> None: ...
+    def add(self, start: int, end: int) -> None:
+        """Adds [start, end), which overlaps none."""
+
+    def remove(self, start: int) -> None:
+        """Takes the range out that starts there, if there is one."""
+
+    def clear(self) -> None: ...
+    def __len__(self) -> int: ...
+
+class Moment:
+    """When an event was recorded."""
+
+    def __init__(self) -> None: ...
+    nanoseconds: int | None
+    """On the monotonic clock; None: never. Only a number may be stored."""
+
+    def record(self) -> None:
+        """It is now."""
+
+class Gate:
+    """Held while device memory is used: a lock whose `acquire` has a limit of seconds."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_raised: object) -> None: ...
+    def acquire(self, timeout: float) -> bool:
+        """Whether it came to that in so many seconds."""
+
+    def release(self) -> None: ...
+
+class Entry:
+    """A launch that the plane can do by itself."""
+
+class Direct:
+    """What the plane does by itself for one context: copies, sets, synchronizations, launches that are laid out.
+
+    Only for devices whose work is over when a call returns.
+
+    Args:
+        ranges: what copies may touch.
+        backed: addresses are memory of this process; else reads show zeros.
+    """
+
+    def __init__(self, ranges: Ranges, backed: bool) -> None: ...
+    @property
+    def enabled(self) -> bool: ...
+    @property
+    def gate(self) -> Gate:
+        """Held by the plane while it uses device memory."""
+    launches: int
+    """So far, whoever did them."""
+    @property
+    def nanoseconds(self) -> int:
+        """For how long the plane has worked here by itself."""
+
+    def disable(self) -> None:
+        """From now on everything is the context's own to do. From any thread."""
+
+    def changed(self) -> None:
+        """What was laid out is so no longer. From any thread."""
+
+    def interrupt(self) -> None:
+        """Ends the kernel that runs, and leaves all later launches to the context. From any thread."""
+
+    def speak(self) -> None:
+        """There is output to be fetched at the end of the group. From any thread."""
+
+    def counted(self) -> Entry:
+        """A launch of which nothing is left to do but to count it."""
+
+    def lay_out(
+        self,
+        run: int,
+        launch: int,
+        worker: int,
+        parameters: int,
+        size: int,
+        *,
+        next_block: int,
+        grid_id: int,
+        abort: int,
+        provisional: bool,
+        limit: int,
+        keep: object,
+    ) -> Entry:
+        """A launch that needs only its parameters and its number.
+
+        Args:
+            run: address of the kernel, `int run(launch, worker)`, which returns 0 at its end.
+            launch, worker: addresses of what it is called with.
+            parameters, size: where the parameters go, and how many bytes they are.
+            next_block, grid_id, abort: offsets in the launch, of u64, u64 and u32.
+            provisional: how long it runs is told (`account`).
+            limit: nanoseconds; a launch that takes longer is told, and is the last one.
+            keep: stays as long as the entry; `failure` and `account` are given it.
+        """
+
+class Standing:
+    """How a session stands, as its replay says and is told. Any thread may ask."""
+
+    def __init__(self) -> None: ...
+    @property
+    def lost(self) -> bool:
+        """The context whose records follow is lost."""
+
+    @property
+    def deferred(self) -> bool:
+        """A deferred error was not told yet."""
+
+    @property
+    def failures(self) -> int:
+        """Deferred errors so far."""
+
+    @property
+    def interrupted(self) -> bool: ...
+    def interrupt(self) -> None:
+        """The guest is gone."""
+
+    def object_ended(self) -> None:
+        """An object has ended to which launches or streams may have been resolved."""
+
+    def event_ended(self) -> None: ...
+    def set_poisoned(self, poisoned: bool) -> None:
+        """Whether some allocation was refused: what touches one is the control plane's to judge."""
+
+class Replay:
+    """The replay of one session. One thread at a time.
+
+    Args:
+        control: what does not concern the hot path (farlane.backend.control).
+        message_bytes: of records in one message, at most.
+        credit_bytes: of records in one group.
+    """
+
+    def __init__(
+        self,
+        control: object,
+        direct: Direct,
+        standing: Standing,
+        *,
+        tape_version: int,
+        message_bytes: int,
+        credit_bytes: int,
+    ) -> None: ...
+    @property
+    def remembered(self) -> int:
+        """Launches that are remembered."""
+
+    def submit(self, group: int, records: bytes, last: bool, sink: Callable[[bytes], None]) -> None:
+        """Replays one message of a group; `sink` is given the replies, each a message.
+
+        Raises:
+            ProtocolError: the guest broke a rule; everything before has been replayed.
+            Exception: what the control plane ends the session with.
+        """
+
+    def converse(self, call: Call) -> bytes | None:
+        """Replays what comes as Tapes; gives the next message that is none. None: the guest sends no more.
+
+        Raises:
+            ProtocolError, Exception: as `submit`.
+            CallGone, MessageRefused: as the call's `receive` and `send`.
+        """
+
 class Server:
     """A server that listens.
 

@@ -1,9 +1,9 @@
 """Between protobuf messages and the backend's own types.
 
-Owns the reading of guest messages that are no plain `Tape` (those the plane has read already) and the writing of host messages. `Reply` is on
-the hot path and carries bulk data: it is written here without protobuf's copies, its results joined once, straight into the message.
+Owns the reading of guest messages that are no plain `Tape`, and the writing of host messages that are no replies: the plane reads and writes
+those.
 
-Source: protos/farlane/v1/session.proto; protobuf encoding (tag, varint, length-delimited).
+Source: protos/farlane/v1/session.proto.
 """
 
 from __future__ import annotations
@@ -14,19 +14,9 @@ from typing import NamedTuple
 from farlane.backend.device.base import Description
 from farlane.backend.host.host import Admission, Greeting, Refused, version
 from farlane.backend.host.manifests import GuestObject
-from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES, Reply
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.payloads import CACHE_BYTES, CODECS
-from farlane.backend.replay import Piece
 from farlane.v1 import session_pb2 as pb
-
-_HOST_REPLY = b"\x1a"  # HostMessage.reply
-_REPLY_GROUP = b"\x08"
-_REPLY_RESULTS = b"\x12"
-_REPLY_LAST = b"\x18\x01"
-_REPLY_DEVICE_NANOSECONDS = b"\x38"
-
-
-_SMALL = [bytes((value,)) for value in range(0x80)]
 
 
 class TapePart(NamedTuple):
@@ -87,37 +77,6 @@ def read_guest(data: bytes) -> GuestMessage:
     if kind == "goodbye":
         return Goodbye()
     return Malformed("an empty GuestMessage, or one of a later version")
-
-
-def write_reply(reply: Reply) -> bytes:
-    group, results, last, error, sticky, error_message, device_nanoseconds, printed, complaints = reply
-    head = bytearray(_REPLY_GROUP + _varint_bytes(group))
-    if last:
-        head += _REPLY_LAST
-    if device_nanoseconds:
-        head += _REPLY_DEVICE_NANOSECONDS + _varint_bytes(device_nanoseconds)
-    if error or error_message:
-        head += pb.Reply(error=error, sticky=sticky, error_message=error_message).SerializeToString()
-    if printed or complaints:
-        head += pb.Reply(printed=printed, complaints=complaints).SerializeToString()
-    size = sum(map(len, results))
-    if not size:
-        return b"".join((_HOST_REPLY, _varint_bytes(len(head)), head))
-    length = _varint_bytes(size)
-    total = _varint_bytes(len(head) + 1 + len(length) + size)
-    pieces: list[Piece | bytearray] = [_HOST_REPLY, total, head, _REPLY_RESULTS, length, *results]
-    return b"".join(pieces)
-
-
-def _varint_bytes(value: int) -> bytes:
-    if value < 0x80:
-        return _SMALL[value]
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def write_welcome(admission: Admission, rings_ticket: bytes | None = None) -> bytes:

@@ -161,14 +161,11 @@ def _message(data: Tape | bytes) -> Tape | messages.GuestMessage:
 def converse(admission: Admission, call: Call) -> str:
     """Tapes and replies, until the guest has ended them; gives how it did."""
     session = admission.session
-    while (data := call.receive()) is not None:
-        message = _message(data)
-        if isinstance(message, Tape | messages.TapePart):
-            records = message.records
-            for reply in session.submit(message.group, records, 0, len(records), message.last):
-                # A session in a process of its own has written its replies there.
-                written = reply if isinstance(reply, bytes) else messages.write_reply(reply)
-                call.send(written, flush=isinstance(reply, bytes) or not reply.last)
+    while (data := session.converse(call)) is not None:
+        message = messages.read_guest(data)
+        if isinstance(message, messages.TapePart):
+            for reply in session.submit(*message):
+                call.send(reply)
         elif isinstance(message, messages.ObjectPart):
             if admission.manifests is not None:
                 admission.manifests.part(*message)

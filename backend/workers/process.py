@@ -26,7 +26,6 @@ from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.host import Refused, open_session
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
-from farlane.backend.server.messages import write_reply
 from farlane.backend.system import log as logs
 from farlane.backend.workers.output import StandardError, StandardOutput
 from farlane.backend.workers.wire import Gone, Kind, Wire, tape
@@ -132,11 +131,10 @@ class _Worker:
         group, last, start = tape(data)
         try:
             ended = b""
-            for reply in session.submit(group, data, start, len(data), last):
-                if reply.last:
-                    ended = write_reply(reply)
-                else:
-                    self._wire.send(Kind.REPLY, write_reply(reply))
+            for reply in session.submit(group, data[start:], last):
+                if ended:
+                    self._wire.send(Kind.REPLY, ended)
+                ended = reply
         except (ProtocolError, DeadTransport) as error:
             self._wire.send(Kind.BROKEN, str(error).encode())
         except Gone:

@@ -17,6 +17,7 @@ from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
 from farlane.backend.host.host import Reason, Refused
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.images import SessionImages
+from farlane.backend.plane import Call, Tape
 from farlane.backend.workers.pool import Worker, WorkerPool
 from farlane.backend.workers.wire import Gone, Kind
 
@@ -115,19 +116,26 @@ class WorkerSession:
     def pid(self) -> int:
         return self._worker.pid
 
-    def submit(self, group: int, buffer: bytes, start: int, end: int, last: bool) -> Iterator[bytes]:
-        """As `Session.submit`; the replies are messages ready to be sent.
+    def converse(self, call: Call) -> bytes | None:
+        """As `Session.converse`."""
+        while isinstance(message := call.receive(), Tape):
+            for reply in self.submit(message.group, message.records, message.last):
+                call.send(reply)
+        return message
+
+    def submit(self, group: int, records: bytes, last: bool) -> Iterator[bytes]:
+        """As `Session.submit`.
 
         Raises:
             SessionLost: the worker has ended, or failed.
         """
         if self._closed:
             raise ProtocolError("the session has ended")
-        if end - start > min(MESSAGE_BYTES, CREDIT_BYTES):
-            raise ProtocolError(f"a message of {end - start} bytes of records; at most {MESSAGE_BYTES} are allowed")
+        if len(records) > min(MESSAGE_BYTES, CREDIT_BYTES):
+            raise ProtocolError(f"a message of {len(records)} bytes of records; at most {MESSAGE_BYTES} are allowed")
         wire = self._worker.wire
         try:
-            wire.send_tape(group, last, memoryview(buffer)[start:end])
+            wire.send_tape(group, last, memoryview(records))
             while True:
                 kind, data = wire.receive()
                 if kind is Kind.REPLY:

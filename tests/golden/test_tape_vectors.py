@@ -15,6 +15,7 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS
 from farlane.backend.host.host import Greeting, Host
 from farlane.backend.host.session import Session
+from session_replies import answers
 from tape_client import generated_operations as encoders
 from tape_client.results import ResultError, parse_results
 
@@ -114,8 +115,8 @@ def test_the_host_writes_exactly_the_results(session: Session) -> None:
         encoders.read(base, 5, 5, 1, 1, 9),
     )
     tape = b"".join(records)
-    replies = list(session.submit(1, tape, 0, len(tape), True))
-    assert b"".join(bytes(piece) for reply in replies for piece in reply.results) == (
+    replies = answers(session, 1, tape)
+    assert b"".join(reply.results for reply in replies) == (
         golden_result("STATUS", slot=1, error=0)
         + golden_result("VALUE", slot=8, error=0, value=0)
         + golden_result("DATA", slot=9, error=0, offset=0, data=bytes(5))
@@ -126,7 +127,7 @@ def test_the_host_writes_exactly_the_results(session: Session) -> None:
 def test_the_host_refuses_malformed_operations(vector: dict[str, Any], session: Session) -> None:
     records = bytes.fromhex(vector["records"])
     with pytest.raises(ProtocolError):
-        list(session.submit(1, records, 0, len(records), True))
+        list(session.submit(1, records, True))
 
 
 @pytest.mark.parametrize("vector", load("malformed_results.json", "replies"), ids=lambda v: v["why"])

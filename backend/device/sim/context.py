@@ -7,9 +7,9 @@ the end before it returns, in the caller's order. One thread at a time; `interru
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Launc
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Results, Stop
-from farlane.backend.device.sim.launching.launches import Launcher
+from farlane.backend.device.sim.launching.launches import Launcher, Ready
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.launching.repeats import Repeater
 from farlane.backend.device.sim.launching.timeline import Timeline
@@ -35,7 +35,8 @@ from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
-from farlane.backend.jit import Options
+from farlane.backend.jit import Launch, Options
+from farlane.backend.plane import Direct, Entry
 
 if TYPE_CHECKING:
     from farlane.backend.device.sim.observers.modelling import ModelObserver
@@ -74,21 +75,26 @@ class SimContext(Context):
         self._options = options
         self._closed = False
         self._interrupted = False
-        self._working = threading.Lock()  # held while device memory is used, for `close` may come from another thread
         self._observers = Observers()
         self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
+        self.direct = Direct(self._memory.allocations.ranges, backed=True)
+        self._working = self.direct.gate  # held while device memory is used, for `close` may come from another thread
+        self._generation = -1  # of the worker that launches are laid out for
         self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
         if modelled is not None:
             self._observers.add(_model_observer(*modelled, self._memory))
-        self._runtime = Runtime(self._memory, self._observers, limits.attributes)
+        if self._observers or self._memory.attended:
+            self.direct.disable()
+        self._runtime = Runtime(self._memory, self._observers, limits.attributes, self.direct.speak)
         self._begin()
 
     def _begin(self) -> None:
         self._timeline = Timeline()
         self._launcher = Launcher(
-            self._memory, self._pool, self._limits, self._runtime, self._observers, self._options.tiers
+            self._memory, self._pool, self._limits, self._runtime, self._observers, self.direct, self._options.tiers
         )
+        self.direct.changed()
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
@@ -99,7 +105,8 @@ class SimContext(Context):
             self._closed = True
             self._launcher.interrupt()  # whatever is tried later is refused
             self._end_modules()
-            if self._working.acquire(timeout=_CLOSE_SECONDS):
+            self.direct.disable()
+            if self._working.acquire(_CLOSE_SECONDS):
                 self._observers.close(self._memory.report())
                 reports.write(self.report(), self._options.reports)
                 self._memory.close()
@@ -114,6 +121,7 @@ class SimContext(Context):
         if unknown or not kinds:
             raise CudaError(INVALID_VALUE, f"unknown checks {', '.join(unknown)}; there are {', '.join(KINDS)}")
         window = self._memory.window
+        self.direct.disable()
         self._observers.add(Checker(kinds, window.base, window.size, self._runtime.complain))
         self._launcher.observed()
 
@@ -141,6 +149,7 @@ class SimContext(Context):
     def space(self, page_bytes: int = PAGE) -> Space:
         """Where the session's pages lie in physical memory: its translation table and its page table, which a TLB model walks. Kept from the
         first time on that somebody asks."""
+        self.direct.disable()
         with self._working:
             return self._memory.open_space(page_bytes)
 
@@ -244,9 +253,11 @@ class SimContext(Context):
         if attribute == _MAX_DYNAMIC_SHARED:
             function.max_dynamic_shared = value
             function.unprepare()
+            self.direct.changed()
         elif attribute == _NON_PORTABLE_CLUSTERS:
             function.non_portable_clusters = bool(value)
             function.unprepare()
+            self.direct.changed()
         # The others are hints (carve-out, cluster preferences) which have no effect on results.
 
     def variable(self, module: SimModule, name: str) -> tuple[int, int]:
@@ -260,6 +271,47 @@ class SimContext(Context):
             if self._observers:
                 self._observers.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
+            self._follow()
+
+    def _follow(self) -> None:
+        """Launches that are laid out use the worker's arenas where they were: have these moved?"""
+        generation = self._launcher.worker_generation
+        if generation != self._generation:
+            self._generation = generation
+            self.direct.changed()
+
+    def lay_out(self, function: SimFunction, shape: LaunchShape, size: int) -> Entry | None:
+        if not self.direct.enabled:
+            return None
+        with self._working:
+            ready = self._launcher.lay_out(function, shape, size)
+            self._follow()
+        if ready is None:
+            return None
+        kernel, launch = ready.prepared.kernel, ready.prepared.launch
+        return self.direct.lay_out(
+            kernel.address,
+            ctypes.addressof(launch),
+            ctypes.addressof(ready.worker),
+            launch.parameters,
+            size,
+            next_block=Launch.next_block.offset,
+            grid_id=Launch.grid_id.offset,
+            abort=Launch.abort.offset,
+            provisional=kernel.use is not None,
+            limit=ready.limit,
+            keep=ready,
+        )
+
+    def failure(self, laid_out: Ready) -> CudaError:
+        return self._launcher.error(laid_out.prepared.function, laid_out.prepared)
+
+    def account(self, laid_out: Ready, nanoseconds: int) -> None:
+        kernel = laid_out.prepared.kernel
+        if kernel.use is not None:
+            kernel.use.spent(kernel, nanoseconds)
+        else:
+            self.direct.changed()  # it has better code
 
     def _synchronized(self) -> None:
         """What comes later is ordered behind all that was."""
@@ -288,6 +340,7 @@ class SimContext(Context):
         with self._working:
             stop, nanoseconds = self._repeater.repeat(body, columns, results)
             self.device_nanoseconds += nanoseconds
+            self._follow()
         return stop
 
     # Streams and events -----------------------------------------------------------------------------------------
@@ -338,6 +391,7 @@ class SimContext(Context):
         if limit == STACK_SIZE:
             local = max(value, Options().local_stack_bytes)
             self._launcher.options = dataclasses.replace(self._launcher.options, local_stack_bytes=local)
+            self.direct.changed()
             for module in self._modules:
                 for function in module.functions.values():
                     function.forget()

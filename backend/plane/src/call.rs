@@ -214,24 +214,24 @@ impl Call {
         }
     }
 
-    /// Sends a message once the one before is on its way, so that a slow guest holds up its own session. `flush`: now; else with what
-    /// the thread does next.
+    /// Sends a message, given in parts, once the one before is on its way, so that a slow guest holds up its own session. `flush`: now; else
+    /// with what the thread does next.
     ///
     /// # Errors
     /// [`Gone`].
-    pub fn send(&self, message: &[u8], flush: bool) -> Result<(), Gone> {
+    pub fn send(&self, parts: &[&[u8]], flush: bool) -> Result<(), Gone> {
         if self.is_cancelled() {
             return Err(Gone);
         }
         if let Some(sender) = self.shared.place.sender() {
-            let sent = sender.lock().send(&[message], None);
+            let sent = sender.lock().send(parts, None);
             return sent.map_err(|_| {
                 self.shared.cancel();
                 Gone
             });
         }
         let sender = self.outgoing.lock().clone().ok_or(Gone)?;
-        let rest = match sender.try_send(Ok(Bytes::copy_from_slice(message))) {
+        let rest = match sender.try_send(Ok(parts.concat().into())) {
             Ok(()) if !flush => return Ok(()),
             Ok(()) => None,
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),

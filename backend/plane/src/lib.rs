@@ -18,8 +18,10 @@
 
 pub mod call;
 mod connection;
+pub mod device;
 pub mod listening;
 pub mod message;
+pub mod replay;
 pub mod ring;
 pub mod server;
 

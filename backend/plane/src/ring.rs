@@ -118,11 +118,11 @@ mod tests {
     impl Serve for Echo {
         fn serve(&self, call: &Arc<crate::Call>) {
             let ticket = call.ticket().expect("a ticket");
-            call.send(&ticket, true).expect("sent");
+            call.send(&[&ticket], true).expect("sent");
             let end = loop {
                 match call.receive(None) {
                     Ok(Received::Other(message)) => {
-                        if call.send(&message, false).is_err() {
+                        if call.send(&[&message], false).is_err() {
                             break "gone".to_owned();
                         }
                     }

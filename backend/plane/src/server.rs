@@ -325,7 +325,7 @@ mod tests {
     impl Serve for Echo {
         fn serve(&self, call: &Arc<Call>) {
             while let Ok(Received::Other(message)) = call.receive(None) {
-                if call.send(&message, false).is_err() {
+                if call.send(&[&message], false).is_err() {
                     break;
                 }
             }

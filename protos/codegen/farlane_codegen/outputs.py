@@ -17,6 +17,7 @@ from farlane_codegen import (
     rust_exports,
     rust_functions,
     rust_operations,
+    rust_rows,
     tape_table,
     thin_libraries,
 )
@@ -34,6 +35,7 @@ def outputs(root: Path) -> dict[Path, str]:
     driver_errors = errors_table.load_driver_errors(protos / "cuda", errors)
     files = {
         crates / "tape/src/generated_operations.rs": rust_operations.emit(tape),
+        crates / "tape/src/generated_rows.rs": rust_rows.emit(tape),
         crates / "session/src/generated_functions.rs": rust_functions.emit(api, driver),
         crates / "session/src/generated_errors.rs": errors_table.emit_rust_constants(errors),
         crates / "runtime/src/generated_exports.rs": rust_exports.emit(api),

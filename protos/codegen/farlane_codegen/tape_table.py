@@ -97,6 +97,7 @@ class Operation(Record):
     identity: str | None
     plans: str
     host_only: bool
+    bookkeeping: bool
     retired: bool
     since: int
     flags_since: int
@@ -191,7 +192,17 @@ def _parse_flags(where: str, raw: Any) -> tuple[Flag, ...]:
 def _parse_operation(row: dict[str, Any]) -> Operation:
     where = f"tape.toml: operation {row.get('name', '?')}"
     required = {"name", "family", "code", "doc", "fields", "result", "loops", "plans"}
-    optional = {"tail", "length_field", "flags", "identity", "host_only", "retired", "since", "flags_since"}
+    optional = {
+        "tail",
+        "length_field",
+        "flags",
+        "identity",
+        "host_only",
+        "bookkeeping",
+        "retired",
+        "since",
+        "flags_since",
+    }
     require_keys(where, row, required, optional)
     if not 1 <= row["code"] <= 0xFFFF:
         raise TableError(f"{where}: code {row['code']} is no u16 above 0")
@@ -201,6 +212,7 @@ def _parse_operation(row: dict[str, Any]) -> Operation:
         ("plans", PLANS),
         ("loops", (True, False)),
         ("host_only", (True, False)),
+        ("bookkeeping", (True, False)),
         ("retired", (True, False)),
     ):
         if row.get(key, known[0]) not in known:
@@ -227,6 +239,7 @@ def _parse_operation(row: dict[str, Any]) -> Operation:
         identity=identity,
         plans=row["plans"],
         host_only=row.get("host_only", False),
+        bookkeeping=row.get("bookkeeping", False),
         retired=row.get("retired", False),
         since=row.get("since", 1),
         flags_since=row.get("flags_since", row.get("since", 1)),

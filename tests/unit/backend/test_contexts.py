@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from farlane.backend.contexts import BOOKKEEPING, Contexts
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.handlers.generated_operations import OPERATIONS, encode
+from farlane.backend.handlers.generated_operations import encode
 
 FENCE = encode("FENCE", 7, 0)
 LAUNCH = encode("LAUNCH", 16, 1, 1, 1, 1, 32, 1, 1, 0, 16, tail=bytes(16))
@@ -93,17 +92,3 @@ def test_not_in_a_template(guest: Any) -> None:
     body = context(17)
     with pytest.raises(ProtocolError):
         guest.submit(encode("TEMPLATE", 0, 0, len(body), 0, tail=body))
-
-
-def test_lost_contexts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("farlane.backend.contexts.LOST_LIMIT", 3)
-    contexts, error = Contexts(), CudaError(700, "", sticky=True)
-    for number in range(16, 20):
-        contexts.enter(number, None if number == 16 else error, anew=False)
-    with pytest.raises(ProtocolError, match="lost"):
-        contexts.enter(20, error, anew=False)
-
-
-def test_bookkeeping_does_no_work() -> None:
-    names = {"LAUNCH", "WRITE", "READ", "COPY", "MEMSET", "EVENT_RECORD", "STREAM_SYNCHRONIZE", "DEVICE_SYNCHRONIZE"}
-    assert not names & {OPERATIONS[code].name for code in BOOKKEEPING}

@@ -19,6 +19,7 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS, encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.objects.images import digest_of
+from session_replies import answers
 
 GROUPS = 6000
 INTERESTING = [0, 1, 2, 7, 8, 15, 16, 17, 255, 256, 4096, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**48, 2**63, 2**64 - 1]
@@ -177,13 +178,13 @@ def test_mutated_groups(device: str, seed: int, caplog: pytest.LogCaptureFixture
         if admission is None:
             admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
             start = opening(admission.window.base)
-            (reply,) = admission.session.submit(1, start, 0, len(start), True)
+            (reply,) = answers(admission.session, 1, start)
             assert reply.error == 0
             groups = 1
         data = group(rng, admission.window.base)
         groups += 1
         try:
-            replies = list(admission.session.submit(groups, data, 0, len(data), True))
+            replies = list(answers(admission.session, groups, data))
         except ProtocolError:
             refused += 1
             host.end(admission.session, "fuzz")
@@ -213,7 +214,7 @@ def test_random_bytes() -> None:
         session = host.admit(Greeting(1, TAPE_VERSION_MAX)).session
         data = rng.randbytes(rng.randrange(1, 200))
         with pytest.raises(ProtocolError):
-            list(session.submit(1, data, 0, len(data), True))
+            list(session.submit(1, data, True))
         host.end(session, "fuzz")
     assert host.sessions == 0
 
@@ -233,6 +234,6 @@ def test_every_truncation_is_refused(operation: Any) -> None:
             session = host.admit(Greeting(1, TAPE_VERSION_MAX)).session
             data = struct.pack("<I", claimed) + whole[4:size]
             with pytest.raises(ProtocolError):
-                list(session.submit(1, data[:size], 0, min(size, len(data)), True))
+                list(session.submit(1, data[:size], True))
             host.end(session, "fuzz")
     host.close()

@@ -12,6 +12,7 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.binding import TABLE
 from farlane.backend.handlers.generated_operations import OPERATIONS, encode
+from session_replies import answers
 
 FENCE = encode("FENCE", 7, 0)
 VARIABLE_RELATIVE = 1 << 63
@@ -336,13 +337,13 @@ class TestLaunches:
         records = [launch(grid=number + 1) for number in range(10_000)]
         guest.submit(*records, *records, messages=2)
         assert guest.context.launches == 20_000
-        assert len(guest.session.resources.launches) <= 4096
+        assert guest.session._replay.remembered <= 4096
 
     def test_a_seen_launch_that_is_cut_off(self, guest: Any) -> None:
         guest.submit(launch())
         record = launch()
         with pytest.raises(ProtocolError):
-            list(guest.session.submit(guest.group + 1, record, 0, len(record) - 8, True))
+            list(guest.session.submit(guest.group + 1, record[:-8], True))
         assert guest.context.launches == 1
 
 
@@ -437,7 +438,7 @@ def test_an_error_keeps_no_message_alive(guest: Any) -> None:
     data = encode("ALLOCATE", guest.base, 1 << 40) + encode("MODULE_OPEN", 16, 0, bytes(32))
     before = sys.getrefcount(data)
     guest.group += 1
-    (reply,) = guest.session.submit(guest.group, data, 0, len(data), True)
+    (reply,) = answers(guest.session, guest.group, data)
     assert reply.error == 2
     gc.collect()
     assert sys.getrefcount(data) == before

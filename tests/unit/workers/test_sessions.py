@@ -62,7 +62,7 @@ class Guest:
         """One group; its replies joined."""
         self.group += 1
         data, whole = b"".join(records), pb.Reply()
-        for message in self.session.submit(self.group, data, 0, len(data), True):
+        for message in self.session.submit(self.group, data, True):
             reply = pb.HostMessage.FromString(message).reply
             whole.MergeFrom(pb.Reply(error=reply.error, sticky=reply.sticky, error_message=reply.error_message))
             whole.results += reply.results

@@ -17,6 +17,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
@@ -30,9 +31,10 @@ from farlane.backend.device.sim.memory.window import PAGE_SHIFT
 from farlane.backend.device.sim.observers.observer import Ended, Faulted, Observers
 from farlane.backend.device.sim.runtime.modules import SimFunction
 from farlane.backend.device.sim.runtime.nested import Grid
-from farlane.backend.device.sim.runtime.prepared import CostEstimate, Prepared
+from farlane.backend.device.sim.runtime.prepared import ALONE_NS, CostEstimate, Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE
+from farlane.backend.plane import Direct
 from farlane.demangle import demangled
 
 MAX_PARAMETER_BYTES = 32764
@@ -41,13 +43,31 @@ _INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
 _CHUNKS_PER_THREAD = 8
 _MAX_CHUNK = 256
 MOST_SHAPES = 8  # of a kernel's launches that are kept ready
+_PART_NS = 5_000_000  # a launch of provisional code that takes longer is run in parts
+_BRIEF_NS = 1_000_000  # a launch of provisional code that has taken less is likely to do so again
+
+
+class Ready(NamedTuple):
+    """A launch that needs only its parameters, and the worker's state for it. All that is in `prepared.launch` stays as long as this."""
+
+    prepared: Prepared
+    worker: jit.WorkerState
+    limit: int  # nanoseconds: one that takes longer is the last one to be run so
+    parameters: Any
 
 
 class Launcher:
     """Runs the kernels of one session."""
 
     def __init__(
-        self, memory: Memory, pool: Pool, limits: Limits, runtime: Runtime, observers: Observers, tiers: bool = True
+        self,
+        memory: Memory,
+        pool: Pool,
+        limits: Limits,
+        runtime: Runtime,
+        observers: Observers,
+        direct: Direct,
+        tiers: bool = True,
     ) -> None:
         self._memory = memory
         self._pool = pool
@@ -64,12 +84,22 @@ class Launcher:
         self._running: jit.Launch | None = None
         self._repeating: Sequence[jit.Launch] = ()
         self._interrupted = ctypes.c_uint32(0)
-        self.launches = 0  # so far
+        self._direct = direct
+        self._took = 0  # the last launch, in nanoseconds
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self._observers = observers
         # A warp group's accesses are checked before they are made: no page may go in between.
         self.options = observers.options(dataclasses.replace(jit.tiers.options(tiers), warp_groups=not memory.attended))
         observers.attach(self._workers[0])
+
+    @property
+    def launches(self) -> int:
+        """So far, whoever did them."""
+        return self._direct.launches
+
+    @launches.setter
+    def launches(self, number: int) -> None:
+        self._direct.launches = number
 
     def observed(self) -> None:
         """Before the first launch: there are more observers."""
@@ -78,6 +108,7 @@ class Launcher:
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
         self._interrupted.value = 1
+        self._direct.interrupt()
         if (running := self._running) is not None:
             running.abort = 1
         for repeated in self._repeating:
@@ -99,16 +130,18 @@ class Launcher:
         if prepared is None or (prepared.shape is not shape and prepared.shape != shape):
             prepared = self._prepare_other(function, shape)
         self.launches += 1
+        number = self.launches
         if not prepared.kernel.info.launches:
-            return self._execute(prepared, parameters, self.launches)
+            self._took = self._execute(prepared, parameters, number)
+            return self._took
         nested = self._runtime.nested
         nested.begin(function, self._admission.check_nested)
         try:
-            nanoseconds = self._execute(prepared, parameters, self.launches)
+            nanoseconds = self._execute(prepared, parameters, number)
         except BaseException:
             nested.clear()
             raise
-        return nanoseconds + self._run_nested(self.launches)
+        return nanoseconds + self._run_nested(number)
 
     def _run_nested(self, number: int) -> int:
         """Runs what the session's `number`th launch has launched, and returns how many nanoseconds that took. Raises CudaError."""
@@ -185,6 +218,34 @@ class Launcher:
         launch = jit.Launch.from_buffer_copy(known.launch)
         launch.abort = 0
         return Prepared(function, shape, known.kernel, launch, known.helpers, known.cost)
+
+    def lay_out(self, function: SimFunction, shape: LaunchShape, size: int) -> Ready | None:
+        """The launch that was done last, as it can be done again by this thread alone; None: it has to come here each time.
+
+        What needs more than a thread, or something done before and after, comes here: shared launches that take long enough for helpers,
+        cooperative ones and those of clusters, kernels that launch others, and long ones of provisional code.
+        """
+        known = function.prepared
+        if known is None or known.shape != shape or known.has_blocks or known.launch.cluster_blocks > 1:
+            return None
+        info, limit = known.kernel.info, (1 << 64) - 1
+        if info.launches:
+            return None
+        if known.helpers:
+            if info.waits or not known.cost.is_short(known.launch.end_block):
+                return None
+            limit = ALONE_NS
+        if known.kernel.use is not None:
+            if self._took > _BRIEF_NS:
+                return None
+            limit = min(limit, _PART_NS)
+        prepared = self.prepare(function, shape, size)
+        parameters = ctypes.create_string_buffer(size + _PARAMETER_ALIGNMENT)
+        address = ctypes.addressof(parameters)
+        prepared.launch.parameters = address + -address % _PARAMETER_ALIGNMENT
+        worker = self.worker_states([prepared])[prepared.arenas]
+        self._reserved = None
+        return Ready(prepared, worker, limit, parameters)
 
     @property
     def worker_generation(self) -> int:

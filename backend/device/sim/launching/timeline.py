@@ -9,11 +9,11 @@ Source: CUDA runtime API, "Stream synchronization behavior" and "Event Managemen
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE
+from farlane.backend.plane import Moment
 
 DISABLE_TIMING = 2
 
@@ -29,10 +29,10 @@ class Stream:
 
 @dataclass(eq=False)
 class Event:
-    """An event; `recorded` is the monotonic clock in nanoseconds at its latest record."""
+    """An event; `moment` is its latest record."""
 
     flags: int = 0
-    recorded: int | None = None
+    moment: Moment = field(default_factory=Moment)
     alive: bool = True
 
 
@@ -67,7 +67,7 @@ class Timeline:
     def record(self, event: Event, stream: Stream) -> None:
         self.check_stream(stream)
         self.check_event(event)
-        event.recorded = time.monotonic_ns()
+        event.moment.record()
 
     def elapsed_ms(self, start: Event, end: Event) -> float:
         return (self._time(end) - self._time(start)) / 1e6
@@ -76,9 +76,10 @@ class Timeline:
         self.check_event(event)
         if event.flags & DISABLE_TIMING:
             raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
-        if event.recorded is None:
+        recorded = event.moment.nanoseconds
+        if recorded is None:
             raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
-        return event.recorded
+        return recorded
 
     def check_stream(self, stream: Stream) -> None:
         if not stream.alive:

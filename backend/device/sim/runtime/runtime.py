@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.memory import Memory, Part
@@ -56,8 +56,16 @@ def _no_text(address: int) -> bytes:
 class Runtime:
     """Answers a session's requests."""
 
-    def __init__(self, memory: Memory, observers: Observers, attributes: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        observers: Observers,
+        attributes: Mapping[int, int] | None = None,
+        speak: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`speak` is called when there is output to be taken."""
         self._memory = memory
+        self._speak = speak
         self._observers = observers
         self.nested = Nested(memory, observers)
         self._queries = Queries(memory, self.nested, attributes or {})
@@ -102,13 +110,13 @@ class Runtime:
         """Text for the guest's standard error that no kernel has printed."""
         with self._lock:
             self._asserted.add(None, text)
+            self._speak()
 
     def _serve(self, call: Call) -> None:
         with self._lock:
-            if call.kind is ServiceKind.PRINT:
-                self._print(call)
-            elif call.kind is ServiceKind.ASSERT:
-                self._assert(call)
+            if call.kind in (ServiceKind.PRINT, ServiceKind.ASSERT):
+                (self._print if call.kind is ServiceKind.PRINT else self._assert)(call)
+                self._speak()
             elif call.kind is ServiceKind.FREE:
                 self._free(call)
             elif call.kind in (ServiceKind.ALLOCATE, ServiceKind.ALLOCATE_ALIGNED):

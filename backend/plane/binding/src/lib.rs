@@ -2,6 +2,9 @@
 //!
 //! Nothing is decided here. The GIL is released wherever the plane waits, listens or stops.
 
+mod device;
+mod replay;
+
 use bytes::Bytes;
 use plane::call::Code;
 use plane::listening::{Kind, Listener};
@@ -97,7 +100,7 @@ impl Call {
     #[pyo3(signature = (message, *, flush = true))]
     fn send(&self, py: Python<'_>, message: &Bound<'_, PyBytes>, flush: bool) -> PyResult<()> {
         let message = message.as_bytes();
-        py.detach(|| self.inner.send(message, flush)).map_err(|Gone| gone(&self.inner))
+        py.detach(|| self.inner.send(&[message], flush)).map_err(|Gone| gone(&self.inner))
     }
 
     /// Ends the call with a gRPC status, whatever has become of it. The last thing done with it.
@@ -225,7 +228,15 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Server>()?;
     module.add_class::<Call>()?;
     module.add_class::<Tape>()?;
+    module.add_class::<device::Ranges>()?;
+    module.add_class::<device::Moment>()?;
+    module.add_class::<device::Gate>()?;
+    module.add_class::<device::Entry>()?;
+    module.add_class::<device::Direct>()?;
+    module.add_class::<replay::Standing>()?;
+    module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;
+    module.add("ProtocolError", module.py().get_type::<replay::ProtocolError>())?;
     module.add("CallGone", module.py().get_type::<CallGone>())?;
     module.add("MessageRefused", module.py().get_type::<MessageRefused>())?;
     Ok(())

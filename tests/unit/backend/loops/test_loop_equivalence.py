@@ -19,6 +19,7 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.objects.images import digest_of
+from session_replies import answers
 
 MEMORY = 1 << 14
 LONGEST = 6000
@@ -389,8 +390,8 @@ class Side:
         self.group += 1
         data = b"".join(records)
         results = []
-        for reply in self.session.submit(self.group, data, 0, len(data), True):
-            results += [bytes(piece) for piece in reply.results]
+        for reply in answers(self.session, self.group, data):
+            results.append(reply.results)
         return b"".join(results), reply.error, reply.sticky
 
     def attempt(self, records: list[bytes]) -> tuple[bytes, int, bool] | str:

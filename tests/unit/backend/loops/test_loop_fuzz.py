@@ -147,7 +147,7 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
             admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
             session, base, group = admission.session, admission.window.base, 1
             start = encode("ALLOCATE", base, 1 << 16) + encode("STREAM_CREATE", 16, 0, 0, 0)
-            list(session.submit(1, start, 0, len(start), True))
+            list(session.submit(1, start, True))
             given: dict[int, list[int]] = {}
         number = rng.randrange(4)
         holes, records = body(rng, base, [(other, widths) for other, widths in given.items() if other < number])
@@ -170,7 +170,7 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
         timer = threading.Timer(0.5, session.interrupt)
         timer.start()
         try:
-            for _ in session.submit(group, tape, 0, len(tape), True):
+            for _ in session.submit(group, tape, True):
                 pass
             outcomes["answered"] += 1
             given[number] = widths
@@ -183,7 +183,7 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
         finally:
             timer.cancel()
             timer.join()
-        if session.closed or session._replay.interrupted:
+        if session.closed or session.resources.standing.interrupted:
             host.end(session, "fuzz")
             session = None
     host.close()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+import threading
 from typing import Any
 
 import pytest
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import encode
+from session_replies import answers
 
 Holes = list[tuple[int, int]]
 
@@ -102,7 +104,7 @@ def test_an_inner_loop_without_iterations_is_refused_when_it_comes(guest: Any) -
     replies = []
     record = repeat(1, 3, affine(1, -1))
     with pytest.raises(ProtocolError, match="0 iterations"):
-        replies.extend(guest.session.submit(guest.group + 1, record, 0, len(record), True))
+        replies.extend(guest.session.submit(guest.group + 1, record, True))
     assert not replies
 
 
@@ -122,8 +124,8 @@ def test_results_stream_out(guest: Any) -> None:
     guest.submit(template(0, [(SLOT, 4)], FENCE))
     record = repeat(0, 100_000, affine(1, 1))
     count = 0
-    for reply in guest.session.submit(guest.group + 1, record, 0, len(record), True):
-        size = sum(len(piece) for piece in reply.results)
+    for reply in answers(guest.session, guest.group + 1, record):
+        size = len(reply.results)
         assert size <= 1 << 20
         count += size // 16
     assert count == 100_000
@@ -154,11 +156,11 @@ def test_a_lost_session_is_answered_too(guest: Any, monkeypatch: pytest.MonkeyPa
 def test_an_endless_loop_is_interrupted(guest: Any) -> None:
     guest.submit(template(0, [(SLOT, 4)], FENCE))
     record = repeat(0, 1 << 40, affine(1, 1))
-    replies = guest.session.submit(guest.group + 1, record, 0, len(record), True)
-    next(replies)
-    guest.session.interrupt()
+    interrupt = threading.Timer(0.2, guest.session.interrupt)
+    interrupt.start()
     with pytest.raises(DeadTransport):
-        list(replies)
+        list(guest.session.submit(guest.group + 1, record, True))
+    interrupt.join()
 
 
 def test_version_1_knows_no_loops(host: Any) -> None:
@@ -171,7 +173,7 @@ def test_version_1_knows_no_loops(host: Any) -> None:
     ):
         session = host.admit(Greeting(1, 1)).session
         with pytest.raises(ProtocolError, match="version 1"):
-            list(session.submit(1, record, 0, len(record), True))
+            list(session.submit(1, record, True))
         host.end(session, "test")
 
 

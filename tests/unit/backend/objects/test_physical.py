@@ -13,6 +13,7 @@ from farlane.backend.device.sim import SimDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from session_replies import answers
 
 QUOTA = 16 * G
 
@@ -29,8 +30,8 @@ class Guest:
         """The error of the group, or else of its first result."""
         self._group += 1
         data = b"".join(records)
-        replies = list(self.session.submit(self._group, data, 0, len(data), True))
-        results = b"".join(bytes(part) for reply in replies for part in reply.results)
+        replies = list(answers(self.session, self._group, data))
+        results = b"".join(reply.results for reply in replies)
         told: int = struct.unpack_from("<i", results, 12)[0] if results else 0
         return replies[-1].error or told
 

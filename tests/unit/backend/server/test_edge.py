@@ -15,6 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
+from farlane.backend import control
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.null import NullDevice
 from farlane.backend.handlers.generated_operations import encode
@@ -316,6 +317,7 @@ class TestEnds:
             running.set()
             go_on.wait(10)
 
+        served.contexts[0].direct.disable()
         monkeypatch.setattr(served.contexts[0], "synchronize", synchronize)
         wire.send(tape=pb.Tape(group=wire.group + 1, records=encode("DEVICE_SYNCHRONIZE", 1, 0), last=True))
         assert running.wait(10)
@@ -336,6 +338,7 @@ class TestEnds:
             assert interrupted.wait(60)
             raise CudaError(719, "interrupted", sticky=True)
 
+        served.contexts[0].direct.disable()
         monkeypatch.setattr(served.contexts[0], "synchronize", synchronize)
         monkeypatch.setattr(served.contexts[0], "interrupt", interrupted.set)
         wire.send(tape=pb.Tape(group=wire.group + 1, records=encode("DEVICE_SYNCHRONIZE", 1, 0), last=True))
@@ -407,8 +410,8 @@ class TestEnds:
         self, served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         wire = self.opened(served)
-        monkeypatch.setattr(service.messages, "write_reply", lambda reply: 1 // 0)
-        wire.send(tape=pb.Tape(group=wire.group + 1, records=FENCE, last=True))
+        monkeypatch.setattr(control, "to_cuda", lambda error, operation: 1 // 0)
+        wire.send(tape=pb.Tape(group=wire.group + 1, records=encode("FREE", 1), last=True))
         code, details = wire.ended()
         assert (code, "internal error of the host" in details) == (grpc.StatusCode.INTERNAL, True)
         assert "ZeroDivisionError" in caplog.text
@@ -469,6 +472,7 @@ def test_a_session_that_computes_does_not_hold_up_another(served: Served, monkey
     busy, free = served.wire(), served.wire(1)
     busy.open()
     release = threading.Event()
+    served.contexts[0].direct.disable()
     monkeypatch.setattr(served.contexts[0], "synchronize", lambda **_: release.wait(20))
     free.open()
     busy.send(tape=pb.Tape(group=1, records=encode("DEVICE_SYNCHRONIZE", 1, 0), last=True))

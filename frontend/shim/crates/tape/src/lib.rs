@@ -7,12 +7,16 @@
 #[rustfmt::skip]
 #[allow(clippy::pedantic, unused_parens)]
 pub mod generated_operations;
+#[rustfmt::skip]
+mod generated_rows;
 mod results;
+pub mod rows;
 mod writer;
 
 pub use generated_operations as operations;
 pub use generated_operations::VERSION;
 pub use results::{ResultError, ResultRecord, Results};
+pub use rows::{Answer, Record, Row};
 pub use writer::{record_length, whole_records, Oversized, Writer};
 
 /// Bytes of a record's header.

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from farlane.backend import upcoming
+from farlane.backend.device.null import NullContext
 from farlane.backend.handlers.generated_operations import encode
+from farlane.backend.loops import upcoming
 
 FUNCTION, STREAM = 16, 1
 
@@ -38,7 +39,7 @@ class Listening:
 
     def __init__(self, guest: Any) -> None:
         self.context = guest.context
-        self.context.looks_ahead = True
+        self.context.direct.disable()
         self.context.expect = self.expect
         self.context.launch_from = self.launch_from
         self.context.repeat = lambda body, columns, results: None
@@ -62,7 +63,8 @@ class Listening:
 
 
 @pytest.fixture
-def listening(new_guest: Callable[[], Any]) -> tuple[Any, Listening]:
+def listening(new_guest: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Listening]:
+    monkeypatch.setattr(NullContext, "looks_ahead", True)
     guest = new_guest()
     guest.open_module()
     guest.open_function()
@@ -103,7 +105,6 @@ def test_nobody_asks_devices_that_do_not_want_to_know(new_guest: Callable[[], An
     guest.open_module()
     guest.open_function()
     device = Listening(guest)
-    guest.context.looks_ahead = False
     guest.submit(launch(5), launch(6))
     assert (device.told, device.seen) == (0, [5, 6])
 

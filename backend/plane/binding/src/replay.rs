@@ -1,0 +1,357 @@
+//! A session's replay as Python sees it, and the control plane as the replay sees it.
+
+use crate::device::{kept, Direct, Entry, Moment};
+use crate::{gone, Call, CallGone, MessageRefused};
+use parking_lot::Mutex;
+use plane::device::{direct, moment};
+use plane::replay::errors::{self, CudaError};
+use plane::replay::{Attempt, Bounds, Control, End, GroupEnd, Outcome, Sink, Step};
+use plane::{Gone, Received};
+use pyo3::buffer::PyBuffer;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use tape::operations::code;
+use tape::{Answer, Record};
+
+create_exception!(
+    farlane_plane,
+    ProtocolError,
+    PyException,
+    "The guest broke a rule of the tape; the message names it."
+);
+
+/// How a session stands.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+pub struct Standing {
+    inner: Arc<errors::Standing>,
+}
+
+#[pymethods]
+impl Standing {
+    #[new]
+    fn new() -> Self {
+        Self { inner: Arc::default() }
+    }
+
+    #[getter]
+    fn lost(&self) -> bool {
+        self.inner.lost.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn deferred(&self) -> bool {
+        self.inner.deferred.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn failures(&self) -> u64 {
+        self.inner.failures.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn interrupted(&self) -> bool {
+        self.inner.interrupted.load(Ordering::Relaxed)
+    }
+
+    fn interrupt(&self) {
+        self.inner.interrupted.store(true, Ordering::Relaxed);
+    }
+
+    /// An object has ended to which launches may have been resolved.
+    fn object_ended(&self) {
+        self.inner.resolved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An event has ended.
+    fn event_ended(&self) {
+        self.inner.events.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn set_poisoned(&self, poisoned: bool) {
+        self.inner.poisoned.store(poisoned, Ordering::Relaxed);
+    }
+}
+
+/// The methods of the control plane.
+struct Hands {
+    operate: Py<PyAny>,
+    launch: Py<PyAny>,
+    failure: Py<PyAny>,
+    account: Py<PyAny>,
+    stream: Py<PyAny>,
+    event: Py<PyAny>,
+    look_ahead: Py<PyAny>,
+    end_group: Py<PyAny>,
+    note: Py<PyAny>,
+    explain: Py<PyAny>,
+    looks_ahead: bool,
+}
+
+impl Hands {
+    fn new(control: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let method = |name: &str| control.getattr(name).map(Bound::unbind);
+        Ok(Self {
+            operate: method("operate")?,
+            launch: method("launch")?,
+            failure: method("failure")?,
+            account: method("account")?,
+            stream: method("stream")?,
+            event: method("event")?,
+            look_ahead: method("look_ahead")?,
+            end_group: method("end_group")?,
+            note: method("note")?,
+            explain: method("explain")?,
+            looks_ahead: control.getattr("looks_ahead")?.extract()?,
+        })
+    }
+
+    /// What was raised, as a CUDA result; what is none ends the session.
+    fn explained(&self, py: Python<'_>, raised: PyErr, operation: &str) -> Result<CudaError, PyErr> {
+        if !raised.is_instance_of::<PyException>(py) {
+            return Err(raised);
+        }
+        let (code, message, sticky) = self.explain.call1(py, (raised.into_value(py), operation))?.extract(py)?;
+        Ok(CudaError { code, message, sticky })
+    }
+
+    fn attempt<T>(
+        &self,
+        operation: &str,
+        attempt: impl FnOnce(Python<'_>) -> PyResult<T>,
+    ) -> Result<Result<T, CudaError>, PyErr> {
+        Python::attach(|py| match attempt(py) {
+            Ok(value) => Ok(Ok(value)),
+            Err(raised) => self.explained(py, raised, operation).map(Err),
+        })
+    }
+}
+
+/// What a control plane works with.
+struct Hand<'a>(&'a Hands);
+
+impl Control for Hand<'_> {
+    type Abort = PyErr;
+    type Pieces = Py<PyAny>;
+    type Launch = Py<PyAny>;
+    type Steps = Py<PyAny>;
+
+    fn operate(&mut self, record: &Record<'_>, inside: bool) -> Attempt<Outcome<Self>, PyErr> {
+        let row = record.row;
+        self.0.attempt(row.name, |py| {
+            let bytes = PyBytes::new(py, record.bytes);
+            let done = self.0.operate.bind(py).call1((row.code, record.flags, bytes, inside))?;
+            Ok(match (row.code, row.answer) {
+                (code::LAUNCH, _) => Outcome::Launched(done.unbind()),
+                (code::REPEAT | code::CONDITIONAL, _) => Outcome::Steps(done.unbind()),
+                (_, Answer::Data) => {
+                    let (total, pieces): (u64, Bound<'_, PyAny>) = done.extract()?;
+                    Outcome::Reading(total, pieces.try_iter()?.into_any().unbind())
+                }
+                (_, Answer::None) => Outcome::Done,
+                (_, Answer::Status | Answer::Value) => Outcome::Number(done.extract()?),
+            })
+        })
+    }
+
+    fn piece(&mut self, pieces: &mut Py<PyAny>, out: &mut Vec<u8>) -> Attempt<Option<usize>, PyErr> {
+        self.0.attempt("READ", |py| {
+            let Some(piece) = pieces.bind(py).try_iter()?.next() else {
+                return Ok(None);
+            };
+            let piece = PyBuffer::<u8>::get(&piece?)?;
+            let (begin, size) = (out.len(), piece.len_bytes());
+            out.resize(begin + size, 0);
+            piece.copy_to_slice(py, &mut out[begin..])?;
+            Ok(Some(size))
+        })
+    }
+
+    fn launch(
+        &mut self,
+        launch: &Py<PyAny>,
+        record: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Attempt<Option<Arc<direct::Entry>>, PyErr> {
+        self.0.attempt("LAUNCH", |py| {
+            let entry = self.0.launch.bind(py).call1((launch, PyBytes::new(py, record), start, end))?;
+            Ok(if entry.is_none() { None } else { Some(entry.cast::<Entry>()?.get().inner.clone()) })
+        })
+    }
+
+    fn failure(&mut self, entry: &direct::Entry) -> Result<CudaError, PyErr> {
+        let raised = self.0.attempt("LAUNCH", |py| self.0.failure.call1(py, (kept(entry),)))?;
+        Ok(raised.err().unwrap_or_else(|| CudaError::ours("a launch failed without an error".into())))
+    }
+
+    fn account(&mut self, entry: &direct::Entry, nanoseconds: u64) -> Result<(), PyErr> {
+        Python::attach(|py| self.0.account.call1(py, (kept(entry), nanoseconds)).map(drop))
+    }
+
+    fn stream(&mut self, number: u32) -> Attempt<(), PyErr> {
+        self.0.attempt("stream", |py| self.0.stream.call1(py, (number,)).map(drop))
+    }
+
+    fn event(&mut self, number: u32) -> Attempt<Arc<moment::Moment>, PyErr> {
+        self.0.attempt("event", |py| Ok(self.0.event.bind(py).call1((number,))?.cast::<Moment>()?.get().inner.clone()))
+    }
+
+    fn step(&mut self, steps: &mut Py<PyAny>) -> Attempt<Step, PyErr> {
+        self.0.attempt("REPEAT", |py| {
+            let Some(step) = steps.bind(py).try_iter()?.next() else {
+                return Ok(Step::Over);
+            };
+            let step = step?;
+            if let Ok(records) = step.cast::<PyBytes>() {
+                return Ok(Step::Records(records.as_bytes().to_vec()));
+            }
+            if let Ok((record, code, message, sticky)) = step.extract::<(Vec<u8>, i32, String, bool)>() {
+                return Ok(Step::Failed(record, CudaError { code, message, sticky }));
+            }
+            Ok(Step::Results(PyBuffer::<u8>::get(&step)?.to_vec(py)?))
+        })
+    }
+
+    fn look_ahead(&mut self, message: &[u8], at: usize) -> Result<(), PyErr> {
+        Python::attach(|py| self.0.look_ahead.call1(py, (PyBytes::new(py, &message[at..]),)).map(drop))
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.0.looks_ahead
+    }
+
+    fn end_group(&mut self) -> Result<GroupEnd, PyErr> {
+        Python::attach(|py| {
+            let (printed, complaints, nanoseconds) = self.0.end_group.call0(py)?.extract(py)?;
+            Ok(GroupEnd { printed, complaints, nanoseconds })
+        })
+    }
+
+    fn note(&mut self, operation: &str, error: &CudaError, lost: bool) {
+        Python::attach(|py| {
+            if let Err(raised) = self.0.note.call1(py, (operation, error.code, &error.message, lost)) {
+                raised.write_unraisable(py, None);
+            }
+        });
+    }
+}
+
+/// Gives replies to a Python function.
+struct Given<'a> {
+    sink: &'a Py<PyAny>,
+    raised: Option<PyErr>,
+}
+
+impl Sink for Given<'_> {
+    fn send(&mut self, parts: &[&[u8]], _last: bool) -> Result<(), Gone> {
+        Python::attach(|py| self.sink.call1(py, (PyBytes::new(py, &parts.concat()),)).map(drop)).map_err(|raised| {
+            self.raised = Some(raised);
+            Gone
+        })
+    }
+}
+
+/// Sends replies to the guest.
+struct Sent<'a>(&'a plane::Call);
+
+impl Sink for Sent<'_> {
+    fn send(&mut self, parts: &[&[u8]], last: bool) -> Result<(), Gone> {
+        self.0.send(parts, !last)
+    }
+}
+
+/// The replay of one session.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+pub struct Replay {
+    inner: Mutex<plane::replay::Replay<Py<PyAny>>>,
+    hands: Hands,
+}
+
+impl Replay {
+    fn locked<T>(&self, work: impl FnOnce(&mut plane::replay::Replay<Py<PyAny>>) -> PyResult<T>) -> PyResult<T> {
+        let mut inner =
+            self.inner.try_lock().ok_or_else(|| PyRuntimeError::new_err("two threads replay one session"))?;
+        work(&mut inner)
+    }
+}
+
+fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
+    match end {
+        End::Broken(rule) => ProtocolError::new_err(rule),
+        End::Gone => gone(),
+        End::Abort(raised) => raised,
+    }
+}
+
+#[pymethods]
+impl Replay {
+    #[new]
+    #[pyo3(signature = (control, direct, standing, *, tape_version, message_bytes, credit_bytes))]
+    fn new(
+        control: &Bound<'_, PyAny>,
+        direct: &Direct,
+        standing: &Standing,
+        tape_version: u32,
+        message_bytes: usize,
+        credit_bytes: usize,
+    ) -> PyResult<Self> {
+        let bounds = Bounds { message_bytes, credit_bytes };
+        let inner = plane::replay::Replay::new(tape_version, bounds, direct.inner.clone(), standing.inner.clone());
+        Ok(Self { inner: Mutex::new(inner), hands: Hands::new(control)? })
+    }
+
+    /// Launches that are remembered.
+    #[getter]
+    fn remembered(&self) -> PyResult<usize> {
+        self.locked(|inner| Ok(inner.remembered()))
+    }
+
+    /// Replays one message of a group; `sink` is given the replies, each a message.
+    ///
+    /// Raises ProtocolError, and what the control plane ends the session with.
+    fn submit(
+        &self,
+        py: Python<'_>,
+        group: u64,
+        records: &Bound<'_, PyBytes>,
+        last: bool,
+        sink: Py<PyAny>,
+    ) -> PyResult<()> {
+        let records = records.as_bytes();
+        let mut given = Given { sink: &sink, raised: None };
+        py.detach(|| {
+            self.locked(|inner| {
+                inner.submit(&mut Hand(&self.hands), &mut given, group, records, last).map_err(|end| {
+                    ended(end, || given.raised.take().unwrap_or_else(|| PyRuntimeError::new_err("gone")))
+                })
+            })
+        })
+    }
+
+    /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more.
+    ///
+    /// Raises ProtocolError, CallGone, MessageRefused, and what the control plane ends the session with.
+    fn converse(&self, py: Python<'_>, call: &Call) -> PyResult<Option<Py<PyBytes>>> {
+        let call = &call.inner;
+        let message = py.detach(|| {
+            self.locked(|inner| loop {
+                match call.receive(None) {
+                    Ok(Received::Tape(tape)) => inner
+                        .submit(&mut Hand(&self.hands), &mut Sent(call), tape.group, &tape.records, tape.last)
+                        .map_err(|end| ended(end, || gone(call)))?,
+                    Ok(Received::Other(message)) => return Ok(Some(message)),
+                    Ok(Received::End | Received::Late) => return Ok(None),
+                    Ok(Received::Refused(status)) => {
+                        return Err(MessageRefused::new_err((status.code() as i32, status.message().to_owned())))
+                    }
+                    Err(Gone) => return Err(CallGone::new_err(format!("{} is gone", call.peer))),
+                }
+            })
+        })?;
+        Ok(message.map(|message| PyBytes::new(py, &message).unbind()))
+    }
+}

@@ -1,0 +1,111 @@
+//! What a session's numbers stand for, as long as no object ends.
+//!
+//! Launches that were seen before are remembered whole: programs launch the same kernel with the same shape thousands of times. They are found by the fixed
+//! bytes of their records; the parameters, which follow, are the device's to check.
+
+use super::errors::Standing;
+use crate::device::direct::Entry;
+use crate::device::moment::Moment;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use tape::Record;
+
+/// Bytes of a launch's header and fields.
+pub(crate) const FIXED: usize = 48;
+/// Different launches that a session remembers.
+const LIMIT: usize = 4096;
+
+/// A launch as it can be done again.
+pub(crate) struct Known<L> {
+    /// Of the record.
+    pub(crate) length: usize,
+    /// Where its parameters end.
+    pub(crate) end: usize,
+    /// How the control plane does it.
+    pub(crate) launch: Arc<L>,
+    /// How it is done without.
+    pub(crate) entry: Option<Arc<Entry>>,
+}
+
+/// See the module's page.
+pub(crate) struct Launches<L> {
+    standing: Arc<Standing>,
+    /// `Standing::resolved` when they were.
+    resolved: u64,
+    known: HashMap<[u8; FIXED], Known<L>>,
+    streams: HashSet<u32>,
+    /// `Standing::events` when they were.
+    ended: u64,
+    events: HashMap<u32, Arc<Moment>>,
+}
+
+impl<L> Launches<L> {
+    pub(crate) fn new(standing: Arc<Standing>) -> Self {
+        Self { standing, resolved: 0, known: HashMap::new(), streams: HashSet::new(), ended: 0, events: HashMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.known.clear();
+        self.streams.clear();
+    }
+
+    fn current(&mut self) {
+        let resolved = self.standing.resolved.load(Ordering::Relaxed);
+        if resolved != self.resolved {
+            self.resolved = resolved;
+            self.clear();
+        }
+    }
+
+    /// What records that begin so launch.
+    pub(crate) fn find(&mut self, fixed: &[u8; FIXED]) -> Option<&mut Known<L>> {
+        self.current();
+        self.known.get_mut(fixed)
+    }
+
+    pub(crate) fn remember(&mut self, record: &Record<'_>, launch: L) {
+        self.current();
+        if self.known.len() >= LIMIT {
+            self.known.clear();
+        }
+        if let Some(fixed) = record.bytes.first_chunk::<FIXED>() {
+            let end = FIXED + record.tail().len();
+            let known = Known { length: record.bytes.len(), end, launch: Arc::new(launch), entry: None };
+            self.known.insert(*fixed, known);
+        }
+    }
+
+    /// Whether the stream is known to be there.
+    pub(crate) fn has_stream(&mut self, number: u32) -> bool {
+        self.current();
+        self.streams.contains(&number)
+    }
+
+    pub(crate) fn event(&mut self, number: u32) -> Option<Arc<Moment>> {
+        let ended = self.standing.events.load(Ordering::Relaxed);
+        if ended != self.ended {
+            self.ended = ended;
+            self.events.clear();
+        }
+        self.events.get(&number).cloned()
+    }
+
+    pub(crate) fn remember_event(&mut self, number: u32, moment: Arc<Moment>) {
+        if self.events.len() >= LIMIT {
+            self.events.clear();
+        }
+        self.events.insert(number, moment);
+    }
+
+    pub(crate) fn remember_stream(&mut self, number: u32) {
+        if self.streams.len() >= LIMIT {
+            self.streams.clear();
+        }
+        self.streams.insert(number);
+    }
+}

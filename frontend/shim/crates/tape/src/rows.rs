@@ -1,0 +1,187 @@
+//! How a host reads a record: its header, and what the table alone says of it.
+//!
+//! Every record that breaks the table is refused here, by the rule that it broke; what fields mean is the caller's to know.
+//! Source: protos/tape.md, "Records"; protos/tape.toml.
+
+use crate::generated_rows::{place, ROWS};
+use crate::{ALIGNMENT, HEADER_BYTES, MAX_RECORD_BYTES};
+
+/// What an operation yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    None,
+    Status,
+    Value,
+    Data,
+}
+
+/// One operation. Places are offsets from the record's start.
+#[derive(Debug)]
+pub struct Row {
+    pub name: &'static str,
+    pub code: u16,
+    /// Bytes of header and fields.
+    pub fixed: usize,
+    /// Where the length of the tail stands (a u32), which follows the fields.
+    pub tail: Option<usize>,
+    pub reserved: Option<usize>,
+    pub slot: Option<usize>,
+    /// The record flags that are defined.
+    pub flags: u16,
+    pub answer: Answer,
+    /// It touches no device.
+    pub host_only: bool,
+    /// Where there are several contexts, the error of one does not stop it.
+    pub bookkeeping: bool,
+    /// The tape version that has it, and its flags.
+    pub since: u32,
+    pub flags_since: u32,
+}
+
+/// The row of an operation.
+#[must_use]
+pub fn row(code: u16) -> Option<&'static Row> {
+    place(code).map(|place| &ROWS[place])
+}
+
+/// A record that obeys the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    pub row: &'static Row,
+    pub flags: u16,
+    /// All of it.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The record at `at`, which lies in `buffer` as a whole.
+    ///
+    /// # Errors
+    /// The rule that it breaks, for a session of this tape version.
+    pub fn read(buffer: &'a [u8], at: usize, version: u32) -> Result<Self, String> {
+        let rest = &buffer[at..];
+        let Some(header) = rest.first_chunk::<HEADER_BYTES>() else {
+            return Err(format!("{} bytes where a record should begin", rest.len()));
+        };
+        let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        let code = u16::from_le_bytes([header[4], header[5]]);
+        let flags = u16::from_le_bytes([header[6], header[7]]);
+        if length < HEADER_BYTES || !length.is_multiple_of(ALIGNMENT) || length > MAX_RECORD_BYTES {
+            return Err(format!("a record of {length} bytes"));
+        }
+        if length > rest.len() {
+            return Err(format!("a record of {length} bytes where {} are left", rest.len()));
+        }
+        let Some(row) = row(code) else {
+            return Err(format!("unknown operation {code:#06x}"));
+        };
+        if version < if flags == 0 { row.since } else { row.flags_since } {
+            return Err(format!("{} (flags {flags:#x}) in a session of tape version {version}", row.name));
+        }
+        let record = Self { row, flags, bytes: &rest[..length] };
+        match record.broken() {
+            None => Ok(record),
+            Some(rule) => {
+                Err(format!("malformed {} record at byte {at} (length {length}, flags {flags:#x}): {rule}", row.name))
+            }
+        }
+    }
+
+    fn broken(&self) -> Option<&'static str> {
+        let (row, length) = (self.row, self.bytes.len());
+        let fits = if row.tail.is_some() { length >= row.fixed } else { length == padded(row.fixed) };
+        if !fits || self.flags & !row.flags != 0 {
+            return Some("length or flags");
+        }
+        if row.reserved.is_some_and(|at| self.u32(at) != 0) {
+            return Some("reserved is not 0");
+        }
+        if row.tail.is_some_and(|at| padded(row.fixed + self.u32(at) as usize) != length) {
+            return Some("length of the tail");
+        }
+        None
+    }
+
+    /// The u32 at `at`.
+    ///
+    /// # Panics
+    /// It is not in the record.
+    #[must_use]
+    pub fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap_or_default())
+    }
+
+    /// The u64 at `at`.
+    ///
+    /// # Panics
+    /// It is not in the record.
+    #[must_use]
+    pub fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes[at..at + 8].try_into().unwrap_or_default())
+    }
+
+    /// The slot that the result goes to.
+    #[must_use]
+    pub fn slot(&self) -> Option<u32> {
+        self.row.slot.map(|at| self.u32(at))
+    }
+
+    /// What follows the fields, without padding.
+    #[must_use]
+    pub fn tail(&self) -> &'a [u8] {
+        match self.row.tail {
+            Some(at) => &self.bytes[self.row.fixed..self.row.fixed + self.u32(at) as usize],
+            None => &[],
+        }
+    }
+}
+
+const fn padded(size: usize) -> usize {
+    (size + ALIGNMENT - 1) & !(ALIGNMENT - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::{code, write};
+    use crate::{Writer, VERSION};
+
+    fn written() -> Vec<u8> {
+        let mut writer = Writer::with_capacity(64);
+        write(&mut writer, 0x1000, 8, 5, 1, 1, false, false, b"hello");
+        writer.as_slice().to_vec()
+    }
+
+    #[test]
+    fn a_record_is_read() {
+        let bytes = written();
+        let record = Record::read(&bytes, 0, VERSION).unwrap();
+        assert_eq!((record.row.code, record.u64(8), record.tail()), (code::WRITE, 0x1000, &b"hello"[..]));
+    }
+
+    #[test]
+    fn every_row_is_found_by_its_code() {
+        for row in &ROWS {
+            assert_eq!(super::row(row.code).map(|found| found.name), Some(row.name));
+        }
+    }
+
+    /// Whatever bytes come, what is read lies inside of them.
+    #[test]
+    fn arbitrary_bytes_do_no_harm() {
+        let valid = written();
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..100_000 {
+            let mut bytes = valid.clone();
+            for _ in 0..3 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = (state >> 33) as usize % bytes.len();
+                bytes[at] = (state >> 24) as u8;
+            }
+            bytes.truncate((state >> 40) as usize % (bytes.len() + 1));
+            if let Ok(record) = Record::read(&bytes, 0, VERSION) {
+                assert!(record.row.fixed + record.tail().len() <= record.bytes.len());
+            }
+        }
+    }
+}
