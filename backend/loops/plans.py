@@ -6,6 +6,7 @@ Owns what decides that a plan is worth it. How a device can repeat a body is pla
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import NamedTuple
 
 from farlane.backend.loops import columns
 from farlane.backend.loops.plan import Plan, plan
@@ -13,9 +14,28 @@ from farlane.backend.loops.template import Hole, Template
 from farlane.backend.objects.resources import Resources
 
 MAX_PLANS = 16  # of one template
-# A plan, and a table of it, take as long as walking so many records more than the body has, so many times, so far (benchmarks/replay_loops.py).
-PLANNING, PLANNING_RECORD = 16, 4
-WORTH_ASKING = 16  # records: fewer are walked sooner than a device is asked
+
+
+class Worth(NamedTuple):
+    """When a device is worth asking, in records that are replayed otherwise (benchmarks/replay_loops.py).
+
+    Args:
+        planning, planning_record: a plan, and a device's table of it, take as long as so many, and so many for each of the body's.
+        asking: fewer are walked sooner than a device that has a plan is asked.
+    """
+
+    planning: int
+    planning_record: int
+    asking: int
+
+
+BY_PLANE = Worth(400, 16, 100)  # the plane does records by itself
+BY_PYTHON = Worth(16, 4, 16)
+
+
+def worth(resources: Resources) -> Worth:
+    return BY_PLANE if resources.context.direct.enabled else BY_PYTHON
+
 
 # Where in a record a hole can only be planned with a constant in it: handles, shapes, and how often an inner loop goes round.
 _FIXED = {
@@ -57,17 +77,18 @@ class Plans:
         """The plan for so many iterations with these columns, when there is one, and it is worth it. None: they are to be walked."""
         values = [columns.constant(index) for index in self._fixed]
         key = tuple(value for value in values if value is not None)
+        price = worth(resources)
         if len(key) < len(values):
             return None
         known = self._known.get(key, 0)
         if isinstance(known, int):
             known += count * len(self._template.records)
-            if known >= PLANNING + PLANNING_RECORD * len(self._template.records):
+            if known >= price.planning + price.planning_record * len(self._template.records):
                 known = plan(self._template, resources, dict(zip(self._fixed, key, strict=True)))
             self._known[key] = known
             if len(self._known) > MAX_PLANS:
                 self._known.popitem(last=False)
-        if not isinstance(known, Plan) or known.declined or count * len(known.body.steps) < WORTH_ASKING:
+        if not isinstance(known, Plan) or known.declined or count * len(known.body.steps) < price.asking:
             return None
         return known
 

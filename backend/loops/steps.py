@@ -23,7 +23,7 @@ from farlane.backend.handlers.loop import Conditional
 from farlane.backend.loops import upcoming
 from farlane.backend.loops.columns import Columns
 from farlane.backend.loops.plan import Path, Plan
-from farlane.backend.loops.plans import WORTH_ASKING, Plans
+from farlane.backend.loops.plans import Plans, worth
 from farlane.backend.loops.store import Repetition
 from farlane.backend.loops.template import MAX_LEVELS, REPEAT, Template
 from farlane.backend.objects.resources import Resources
@@ -130,7 +130,7 @@ class Steps:
                 if number is None:
                     return
                 template = self._resources.templates.get(number)
-                if template.holes or len(template.records) >= WORTH_ASKING:
+                if template.holes or len(template.records) >= worth(self._resources).asking:
                     yield from self._repeat(self._resources.templates.inner(number, 1, memoryview(b"")))
                 else:
                     yield template.body

@@ -10,6 +10,7 @@ import pytest
 from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Admission, Greeting, Host
+from farlane.backend.loops import plans
 from farlane.backend.objects.images import digest_of
 from session_replies import answers
 
@@ -132,6 +133,12 @@ def new_guest(host: Host) -> Callable[[], Guest]:
 def guest(new_guest: Callable[[], Guest], request: pytest.FixtureRequest) -> Guest:
     """A guest of the null device. Where a test puts functions of its own into the context, the plane does nothing by itself."""
     guest = new_guest()
-    if "monkeypatch" in request.fixturenames:
+    if "monkeypatch" in request.fixturenames and "early_plans" not in request.fixturenames:
         guest.context.direct.disable()
     return guest
+
+
+@pytest.fixture
+def early_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops are planned long before it is worth it, so that short ones show what plans do."""
+    monkeypatch.setattr(plans, "BY_PLANE", plans.BY_PYTHON)

@@ -21,6 +21,7 @@ from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.objects.images import digest_of
 from session_replies import answers
 
+pytestmark = pytest.mark.usefixtures("early_plans")
 MEMORY = 1 << 14
 LONGEST = 6000
 VARIABLE = 1 << 63 | 30 << 32

@@ -181,13 +181,13 @@ def test_a_plan_outlives_what_is_made_beside_it(guest: Any) -> None:
     """Programs that give one template after the other would have each loop planned anew."""
     plans = guest.session.resources.plans
     body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 1, 0)
-    guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 100))
+    guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 1000))
     (first,) = plans[1].made
     made = encode("STREAM_CREATE", 16, 0, 0, 0) + encode("EVENT_CREATE", 16, 0)
-    guest.submit(template(2, [], body), repeat(2, 100), made, repeat(1, 100))
+    guest.submit(template(2, [], body), repeat(2, 1000), made, repeat(1, 1000))
     assert plans[1].made == [first]
     (second,) = plans[2].made
-    guest.submit(template(1, [], body), repeat(1, 100))
+    guest.submit(template(1, [], body), repeat(1, 1000))
     assert plans[1].made != [first], "the template is another one"
     assert plans[2].made == [second]
     guest.submit(encode("EVENT_DESTROY", 16, 0))
@@ -197,12 +197,13 @@ def test_a_plan_outlives_what_is_made_beside_it(guest: Any) -> None:
 def test_what_could_not_be_planned_may_be_possible_later(guest: Any) -> None:
     plans = guest.session.resources.plans
     body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 16, 0)
-    guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 100))
+    guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 1000))
     assert not plans[1].made, "there is no such stream"
-    guest.submit(encode("STREAM_CREATE", 16, 0, 0, 0), repeat(1, 100))
+    guest.submit(encode("STREAM_CREATE", 16, 0, 0, 0), repeat(1, 1000))
     assert len(plans[1].made) == 1
 
 
+@pytest.mark.usefixtures("early_plans")
 def test_a_loop_entered_with_other_handles_has_a_plan_for_each(guest: Any) -> None:
     plans = guest.session.resources.plans
     body = encode("MEMSET", 0, 0, 64, 1, 0, 1, 0, 0)
@@ -223,6 +224,7 @@ def test_a_loop_entered_with_other_handles_has_a_plan_for_each(guest: Any) -> No
     assert [enter(16 + number) for number in range(20)][-1] == 16, "so many are kept"
 
 
+@pytest.mark.usefixtures("early_plans")
 def test_a_plan_is_worth_more_for_a_longer_body(guest: Any) -> None:
     """Each record of a body takes its time to plan: a body of 16 is planned later than one of one record, counted in records."""
     plans = guest.session.resources.plans
