@@ -40,9 +40,26 @@ pub enum Received {
     End,
     /// Nothing came in time.
     Late,
+    /// The rest of a message of which a part has gone to its place.
+    Placed(Bytes),
     /// What came is no message that the host takes: too large, mostly. The connection is still there, and wants to know why.
     Refused(Status),
 }
+
+/// Where a part of a message goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Where in the message it begins, not behind what was looked at.
+    pub start: usize,
+    pub size: usize,
+    /// So many bytes may be written there until the message has been received.
+    pub to: *mut u8,
+}
+
+/// What is looked at of a message that may have a part with a place.
+const BEGINNING: usize = 128;
+/// Messages of so many bytes may.
+const LARGE: u64 = 64 << 10;
 
 /// What the connection's tasks and the call's thread share.
 #[derive(Default)]
@@ -161,7 +178,15 @@ impl Call {
                 return Ok(received);
             }
         }
-        self.receive_by_ring(deadline)
+        self.receive_by_ring(deadline, None)
+    }
+
+    /// The next message through rings. `place` is given the beginning of one that is large, and its length.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn receive_placing(&self, place: Placing<'_>) -> Result<Received, Gone> {
+        self.receive_by_ring(None, Some(place))
     }
 
     /// `None`: there are rings.
@@ -199,12 +224,13 @@ impl Call {
         })
     }
 
-    fn receive_by_ring(&self, deadline: Option<Instant>) -> Result<Received, Gone> {
+    fn receive_by_ring(&self, deadline: Option<Instant>, place: Option<Placing<'_>>) -> Result<Received, Gone> {
         let receiver = self.shared.place.receiver().ok_or(Gone)?;
         let mut message = Vec::new();
-        let received = receiver.lock().receive(&mut message, deadline);
+        let received = received(&mut receiver.lock(), &mut message, deadline, place);
         match received {
-            Ok(()) => Ok(classified(message.into())),
+            Ok(false) => Ok(classified(message.into())),
+            Ok(true) => Ok(Received::Placed(message.into())),
             Err(rings::Error::TimedOut) => Ok(Received::Late),
             Err(error @ rings::Error::Violation(_)) => Ok(Received::Refused(Status::internal(error.to_string()))),
             Err(_) => {
@@ -293,6 +319,36 @@ impl Call {
         self.away.store(true, Ordering::Release);
         result
     }
+}
+
+/// Says where a part of a message goes.
+pub type Placing<'a> = &'a mut dyn FnMut(&[u8], usize) -> Option<Place>;
+
+/// Receives a message into `message`. True: a part has gone to its place, and only what follows it is there.
+fn received(
+    receiver: &mut rings::Receiver,
+    message: &mut Vec<u8>,
+    deadline: Option<Instant>,
+    place: Option<Placing<'_>>,
+) -> Result<bool, rings::Error> {
+    let length = receiver.next(deadline)?;
+    if let Some(place) = place.filter(|_| length >= LARGE) {
+        message.resize(BEGINNING, 0);
+        receiver.read(message, deadline)?;
+        if let Some(Place { start, size, to }) = place(message, usize::try_from(length).unwrap_or(usize::MAX)) {
+            let early = &message[start..];
+            // SAFETY: so many bytes may be written there (Place), and rings are no device's memory.
+            unsafe {
+                early.as_ptr().copy_to_nonoverlapping(to, early.len());
+                receiver.read_to(to.add(early.len()), size - early.len(), deadline)?;
+            }
+            message.clear();
+            receiver.rest(message, deadline)?;
+            return Ok(true);
+        }
+    }
+    receiver.rest(message, deadline)?;
+    Ok(false)
 }
 
 fn classified(message: Bytes) -> Received {

@@ -25,13 +25,28 @@ pub fn tape(message: &Bytes) -> Option<Tape> {
         return None;
     }
     let group = if rest.takes(GROUP) { rest.varint()? } else { 0 };
-    let records = if rest.takes(RECORDS) { rest.block()? } else { Bytes::new() };
+    let records = if rest.takes(RECORDS) { message.slice(rest.block()?) } else { Bytes::new() };
     let last = rest.takes(LAST) && rest.varint()? != 0;
     (rest.left() == 0).then_some(Tape { group, records, last })
 }
 
+/// The beginning of a Tape of this length: its group, where its records begin, and their size; `None`: it is in another form, or longer.
+#[must_use]
+pub fn head(beginning: &[u8], length: usize) -> Option<(u64, usize, usize)> {
+    let mut rest = Reader { message: beginning, at: 0 };
+    if rest.byte()? != TAPE || rest.varint()? != (length - rest.at) as u64 {
+        return None;
+    }
+    let group = if rest.takes(GROUP) { rest.varint()? } else { 0 };
+    if !rest.takes(RECORDS) {
+        return None;
+    }
+    let size = usize::try_from(rest.varint()?).ok()?;
+    (size <= length - rest.at).then_some((group, rest.at, size))
+}
+
 struct Reader<'a> {
-    message: &'a Bytes,
+    message: &'a [u8],
     at: usize,
 }
 
@@ -69,14 +84,14 @@ impl Reader<'_> {
         None
     }
 
-    fn block(&mut self) -> Option<Bytes> {
+    fn block(&mut self) -> Option<std::ops::Range<usize>> {
         let size = usize::try_from(self.varint()?).ok()?;
         if size > self.left() {
             return None;
         }
-        let block = self.message.slice(self.at..self.at + size);
+        let begin = self.at;
         self.at += size;
-        Some(block)
+        Some(begin..self.at)
     }
 }
 

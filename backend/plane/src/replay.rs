@@ -6,6 +6,7 @@
 //!
 //! - `replay` (this page): groups, the walk, and what each record does
 //! - [`errors`]: deferred and sticky errors, and the contexts that are lost
+//! - [`placing`]: large copies that go to their place as they arrive
 //! - [`results`]: result records and the replies that carry them
 //! - [`launches`]: launches that were seen before
 //!
@@ -19,6 +20,7 @@
 
 pub mod errors;
 pub mod launches;
+mod placing;
 pub mod results;
 #[cfg(test)]
 mod tests;
@@ -197,6 +199,8 @@ pub struct Replay<L> {
     results: Results,
     group: u64,
     group_bytes: usize,
+    /// Of the message that comes next, what has been replayed already.
+    placed: usize,
     /// The control plane has done something since the last group ended.
     asked: bool,
     /// For how long it has let the device work.
@@ -225,6 +229,7 @@ impl<L> Replay<L> {
             results: Results::default(),
             group: 1,
             group_bytes: 0,
+            placed: 0,
             asked: true,
             nanoseconds: 0,
         }
@@ -255,6 +260,7 @@ impl<L> Replay<L> {
             let (size, limit) = (records.len(), self.bounds.message_bytes);
             return Err(End::Broken(format!("a message of {size} bytes of records; at most {limit} are allowed")));
         }
+        self.group_bytes += std::mem::take(&mut self.placed);
         let begins_group = self.group_bytes == 0;
         self.group_bytes += records.len();
         if self.group_bytes > self.bounds.credit_bytes {

@@ -84,7 +84,7 @@ impl Call {
         match py.detach(|| self.inner.receive(timeout)) {
             Ok(Received::Tape(tape)) => Ok(Some(Py::new(py, Tape::new(py, &tape))?.into_any())),
             Ok(Received::Other(message)) => Ok(Some(PyBytes::new(py, &message).into_any().unbind())),
-            Ok(Received::End) => Ok(None),
+            Ok(Received::End | Received::Placed(_)) => Ok(None),
             Ok(Received::Late) => Err(PyTimeoutError::new_err("no message came in time")),
             Ok(Received::Refused(status)) => {
                 Err(MessageRefused::new_err((status.code() as i32, status.message().to_owned())))

@@ -339,12 +339,12 @@ impl Replay {
         let call = &call.inner;
         let message = py.detach(|| {
             self.locked(|inner| loop {
-                match call.receive(None) {
+                match inner.receive(call) {
                     Ok(Received::Tape(tape)) => inner
                         .submit(&mut Hand(&self.hands), &mut Sent(call), tape.group, &tape.records, tape.last)
                         .map_err(|end| ended(end, || gone(call)))?,
                     Ok(Received::Other(message)) => return Ok(Some(message)),
-                    Ok(Received::End | Received::Late) => return Ok(None),
+                    Ok(Received::End | Received::Late | Received::Placed(_)) => return Ok(None),
                     Ok(Received::Refused(status)) => {
                         return Err(MessageRefused::new_err((status.code() as i32, status.message().to_owned())))
                     }

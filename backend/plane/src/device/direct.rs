@@ -277,6 +277,12 @@ impl Direct {
             })
     }
 
+    /// Where rows may be written that follow each other without a gap, as long as the gate is held; `None`: nowhere.
+    #[must_use]
+    pub fn place(&self, rows: &Rows) -> Option<*mut u8> {
+        (self.backed && self.may_read(rows)).then_some(rows.address as *mut u8)
+    }
+
     /// Copies rows to rows. False: it is Python's.
     pub fn copy(&self, to: &Rows, from: &Rows) -> bool {
         let (Some(to_span), Some(from_span), Some(size)) = (to.span(), from.span(), from.size()) else {

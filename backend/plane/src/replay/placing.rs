@@ -1,0 +1,164 @@
+//! Large copies to the device, from the ring to their place: a message that begins with a plain WRITE is not kept, its data go where they
+//! belong as they arrive, while the guest still writes the rest of them.
+//!
+//! All that is judged is read once, before: framing, group, the record's fields, the allocation. The data are not judged.
+
+use super::launches::Launches;
+use super::Replay;
+use crate::call::{Call, Gone, Place, Received};
+use crate::device::ranges::Rows;
+use crate::message::{head, Tape};
+use bytes::Bytes;
+use std::sync::atomic::Ordering;
+use tape::operations::code;
+use tape::MAX_RECORD_BYTES;
+use tonic::Status;
+
+/// Data of so many bytes are worth it.
+const LEAST: usize = 64 << 10;
+const FIXED: usize = 48;
+const RELATIVE: u64 = 1 << 63;
+
+/// A WRITE whose data go to their place.
+#[derive(Debug, PartialEq, Eq)]
+struct Bulk {
+    group: u64,
+    rows: Rows,
+    /// Where in the message its data begin.
+    start: usize,
+    size: usize,
+    /// Bytes of its record, and of all the message's records.
+    record: usize,
+    records: usize,
+}
+
+impl<L> Replay<L> {
+    /// The next message. What of it has gone to its place counts as replayed.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    pub fn receive(&mut self, call: &Call) -> Result<Received, Gone> {
+        if !call.has_rings() {
+            return call.receive(None);
+        }
+        let direct = self.direct.clone();
+        let (mut held, mut placed) = (None, None);
+        let received = call.receive_placing(&mut |message, length| {
+            let bulk = self.bulk(message, length)?;
+            held = Some(direct.gate.hold());
+            let to = direct.place(&bulk.rows)?;
+            let place = Place { start: bulk.start, size: bulk.size, to };
+            placed = Some(bulk);
+            Some(place)
+        });
+        drop(held);
+        match (received?, placed) {
+            (Received::Placed(rest), Some(bulk)) => {
+                self.placed = bulk.record;
+                Ok(bulk
+                    .rest(rest)
+                    .map_or_else(|| Received::Refused(Status::internal("a malformed Tape")), Received::Tape))
+            }
+            (received, _) => Ok(received),
+        }
+    }
+
+    /// What a message of this length, which begins so, has for its place.
+    fn bulk(&mut self, message: &[u8], length: usize) -> Option<Bulk> {
+        let bulk = Bulk::read(message, length)?;
+        let fits = bulk.records <= self.bounds.message_bytes
+            && self.group_bytes + bulk.records <= self.bounds.credit_bytes
+            && bulk.group == self.group;
+        let stream = u32::from_le_bytes(message.get(bulk.start - 8..bulk.start - 4)?.try_into().ok()?);
+        let plain = !self.errors.is_lost() && !self.standing.poisoned.load(Ordering::Relaxed);
+        (fits && plain && Launches::has_stream(&mut self.launches, stream)).then_some(bulk)
+    }
+}
+
+impl Bulk {
+    fn read(message: &[u8], length: usize) -> Option<Self> {
+        let (group, at, records) = head(message, length)?;
+        let record = message.get(at..at + FIXED)?;
+        let u64_at = |at: usize| record.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+        let u32_at = |at: usize| record.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+        let (whole, size) = (u32_at(0)? as usize, u32_at(44)? as usize);
+        let rows = Rows { address: u64_at(8)?, pitch: u64_at(16)?, width: u64_at(24)?, height: u64_at(32)? };
+        let is_write = u32_at(4)? == u32::from(code::WRITE); // without flags
+        let sound = whole == (FIXED + size + 7) & !7 && whole <= records && whole <= MAX_RECORD_BYTES && size >= LEAST;
+        let plain = rows.contiguous() && rows.size() == Some(size as u64) && rows.address & RELATIVE == 0;
+        (is_write && sound && plain).then_some(Self { group, rows, start: at + FIXED, size, record: whole, records })
+    }
+
+    /// The message without what has gone to its place, which `rest` follows.
+    fn rest(&self, rest: Bytes) -> Option<Tape> {
+        let padding = self.record - FIXED - self.size;
+        let end = padding + (self.records - self.record);
+        let last = match rest.get(end..)? {
+            [] | [0x18, 0] => false,
+            [0x18, 1] => true,
+            _ => return None,
+        };
+        Some(Tape { group: self.group, records: rest.slice(padding..end), last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(data: &[u8], more: &[u8], last: bool) -> Vec<u8> {
+        let mut writer = tape::Writer::with_capacity(data.len() + 64);
+        tape::operations::write(&mut writer, 0x5000, 0, data.len() as u64, 1, 1, false, false, data);
+        let records = [writer.as_slice(), more].concat();
+        let mut body = vec![0x08, 7, 0x12];
+        varint(&mut body, records.len());
+        body.extend_from_slice(&records);
+        if last {
+            body.extend_from_slice(&[0x18, 1]);
+        }
+        let mut message = vec![0x12];
+        varint(&mut message, body.len());
+        message.extend_from_slice(&body);
+        message
+    }
+
+    fn varint(out: &mut Vec<u8>, mut value: usize) {
+        while value >= 0x80 {
+            out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        out.push(value as u8);
+    }
+
+    #[test]
+    fn a_message_is_what_it_was_without_its_data() {
+        for (size, more, last) in
+            [(LEAST, &b""[..], true), (LEAST + 3, b"12345678", true), (LEAST + 1, b"12345678", false)]
+        {
+            let data: Vec<u8> = (0..size).map(|at| at as u8).collect();
+            let message = message(&data, more, last);
+            let bulk = Bulk::read(&message[..128], message.len()).unwrap();
+            assert_eq!((bulk.group, bulk.rows.address, bulk.size), (7, 0x5000, size));
+            assert_eq!(message[bulk.start..bulk.start + size], data);
+            let rest = Bytes::copy_from_slice(&message[bulk.start + size..]);
+            assert_eq!(bulk.rest(rest), Some(Tape { group: 7, records: Bytes::copy_from_slice(more), last }));
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_is_left_alone() {
+        let whole = message(&[1; LEAST], b"", true);
+        assert_eq!(Bulk::read(&whole[..128], whole.len() + 1), None);
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..100_000 {
+            let mut changed = whole[..128].to_vec();
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            changed[(state >> 33) as usize % 64] = (state >> 24) as u8;
+            if let Some(bulk) = Bulk::read(&changed, whole.len()) {
+                assert!(bulk.start + bulk.size <= whole.len() && bulk.record <= bulk.records);
+                let _ = bulk.rest(Bytes::copy_from_slice(&whole[bulk.start + bulk.size..]));
+                // its end may be broken
+            }
+        }
+    }
+}
