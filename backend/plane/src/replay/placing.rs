@@ -3,7 +3,6 @@
 //!
 //! All that is judged is read once, before: framing, group, the record's fields, the allocation. The data are not judged.
 
-use super::launches::Launches;
 use super::Replay;
 use crate::call::{Call, Gone, Place, Received};
 use crate::device::ranges::Rows;
@@ -71,7 +70,7 @@ impl<L> Replay<L> {
             && bulk.group == self.group;
         let stream = u32::from_le_bytes(message.get(bulk.start - 8..bulk.start - 4)?.try_into().ok()?);
         let plain = !self.errors.is_lost() && !self.standing.poisoned.load(Ordering::Relaxed);
-        (fits && plain && Launches::has_stream(&mut self.launches, stream)).then_some(bulk)
+        (fits && plain && self.launches.has_stream(stream)).then_some(bulk)
     }
 }
 
