@@ -3,7 +3,6 @@
 - `CudaError` (device.base): a CUDA result. A value that belongs to the guest; nothing is wrong with the host.
 - `ProtocolError`: the guest broke the tape's or the session's rules. The session ends; others do not notice.
 - `DeadTransport`: the guest can no longer be reached. The session ends silently.
-- `SessionLost`: the session's own process has ended (workers/). The session ends; others do not notice.
 - Anything else is a bug of ours (or of a device): logged with the operation's name and its traceback, and the guest sees
   cudaErrorUnknown, sticky, because what the operation left half-done is not known.
 
@@ -26,10 +25,6 @@ class ProtocolError(Exception):
 
 class DeadTransport(Exception):
     """The guest is gone: the stream was cancelled or the connection broke."""
-
-
-class SessionLost(Exception):
-    """The session's process has ended; the session ends with it, and nothing else. The message says how."""
 
 
 def name_of(code: int) -> str:

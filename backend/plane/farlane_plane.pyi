@@ -40,6 +40,12 @@ class Call:
     def ticket(self) -> bytes | None:
         """What the guest is to say at the rings' socket, once; None where it cannot come there."""
 
+    def passage(self) -> bytes | None:
+        """What the guest is to say, once, on another connection, which is handed on (`hand`)."""
+
+    def wake(self) -> None:
+        """From any thread: the call's own thread gets a TimeoutError where it waits for a message by the stream, now or the next time."""
+
     def receive(self, timeout: float | None = None) -> Tape | bytes | None:
         """The next message: a Tape, the bytes of another one, or None when the guest will send no more.
 
@@ -70,6 +76,8 @@ class Server:
         serve: is given each call, on a thread of the call's own, and finishes it.
         cancelled: is given a call that was cancelled while its thread is busy elsewhere.
         warn: is given a text for the log.
+        hand: is given each connection that shows the ticket of a call, whose session is in another process: the call, a descriptor to be closed, and what
+            it is for.
         calls: at once; the next one is turned away.
         connections: at once.
         message_bytes: the largest message.
@@ -92,10 +100,14 @@ class Server:
         message_bytes: int,
         keepalive: float,
         keepalive_timeout: float,
+        hand: Callable[[Call, int, Kind], None] | None = None,
     ) -> None: ...
     @property
     def calls(self) -> int:
         """Calls that are open."""
+
+    def adopt(self, descriptor: int, kind: Kind) -> None:
+        """Serves a connection that another process has handed on; the descriptor is the server's from now on."""
 
     def stop(self, grace: float) -> None:
         """Takes no new connections, gives the open calls `grace` seconds, then cancels them and waits until they are gone."""

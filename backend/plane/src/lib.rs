@@ -13,13 +13,16 @@
 //! - [`call`]: one call: messages in, messages out, its end
 //! - [`message`]: a guest's message as far as the plane reads it
 //! - [`ring`]: messages through shared memory
+//! - `passage`: connections for sessions in other processes
 //!
 //! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
 
 pub mod call;
+mod codec;
 mod connection;
 pub mod listening;
 pub mod message;
+mod passage;
 pub mod ring;
 pub mod server;
 
