@@ -38,6 +38,7 @@ log = logging.getLogger("farlane.workers")
 SWITCH_SECONDS = 0.0005
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1  # seconds between looks at a device that is busy still
 _GONE_SECONDS = 0.25  # for work to end whose guest has gone
+_FAREWELL_SECONDS = 1.0  # for a guest to take how its session has ended
 
 
 class _Store(ImageStore):
@@ -135,7 +136,7 @@ class _Worker:
                         return
         finally:
             if self._server is not None:
-                self._server.stop(0)
+                self._server.stop(_FAREWELL_SECONDS if self._over.is_set() else 0)
             self._session.close()
 
     def _open(self) -> tuple[Session, int] | None:
