@@ -1,7 +1,7 @@
 """What one round trip costs: launch and synchronize, and a copy of 4 bytes to the host, on the null device.
 
-Beside a bare exchange of as many bytes between two processes over the same kind of socket, and beside a host that gives each session a process of its own,
-in the same run.
+Beside a host that gives each session a process of its own, and beside a bare exchange of as many bytes between two
+processes over the same kind of socket, in the same run.
 """
 
 from __future__ import annotations

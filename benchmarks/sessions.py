@@ -1,7 +1,8 @@
 """Sessions at once on the simulated device: what two do in the time of one, and how evenly many share the machine.
 
-Each guest launches a kernel of one block and waits for it, again and again, for a fixed time; all begin together. Throughput is the sum of what they
-have done. Then two sessions whose kernels take differently long. Sessions in threads of the host's process, and in processes of their own.
+Each guest launches a kernel of one block and waits for it, again and again, for a fixed time; all begin together.
+Throughput is the sum of what they have done. Then two sessions whose kernels take differently long. Sessions in threads
+of the host's process, and in processes of their own.
 
     python benchmarks/sessions.py [SESSIONS [SECONDS]]
 """

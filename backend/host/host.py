@@ -90,7 +90,7 @@ class Ended(NamedTuple):
 
 
 class RemoteSession(Protocol):
-    """A session in a process of its own (workers/), which the host has admitted. Its messages go there, and never come to the host."""
+    """A session in a process of its own (workers/). The host admits it; its messages go to the process alone."""
 
     name: str
 

@@ -44,7 +44,7 @@ class Call:
         """What the guest is to say, once, on another connection, which is handed on (`hand`)."""
 
     def wake(self) -> None:
-        """From any thread: the call's own thread gets a TimeoutError where it waits for a message by the stream, now or the next time."""
+        """From any thread: the call's own thread gets a TimeoutError from `receive`, now or the next time."""
 
     def receive(self, timeout: float | None = None) -> Tape | bytes | None:
         """The next message: a Tape, the bytes of another one, or None when the guest will send no more.
@@ -76,8 +76,8 @@ class Server:
         serve: is given each call, on a thread of the call's own, and finishes it.
         cancelled: is given a call that was cancelled while its thread is busy elsewhere.
         warn: is given a text for the log.
-        hand: is given each connection that shows the ticket of a call, whose session is in another process: the call, a descriptor to be closed, and what
-            it is for.
+        hand: is given each connection that shows the ticket of a call: the call, a descriptor to be closed, and what it
+            is for. The call's session is in another process.
         calls: at once; the next one is turned away.
         connections: at once.
         message_bytes: the largest message.

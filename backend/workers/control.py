@@ -1,8 +1,8 @@
 """What the host's process and a worker say to each other about a session; its messages take another way.
 
-Owns the format: one packet for each message, JSON with its kind, and at most one descriptor beside it: a guest's connection, or a file in memory with bytes that are
-many (an image, a piece of an object). Both ends are this installation, so there are no versions. A worker runs what a guest wants, so the host trusts neither sizes
-nor contents beyond what it checks.
+Owns the format: one packet for each message, which is JSON with its kind, and at most one descriptor beside it. That is a
+guest's connection, or a file in memory with bytes that are many (an image, a piece of an object). Both ends are this
+installation, so there are no versions. A worker runs what a guest wants: the host checks sizes and contents.
 
 Locking: any thread may send; one thread receives.
 """

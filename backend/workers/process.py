@@ -1,8 +1,9 @@
 """A worker: a process with one device that has one session, and then ends.
 
-Owns the worker's life: it opens the device before a session waits for it, says so, is given a session and the guest's connection, has the session's messages taken as
-any host does (server/service.py), closes the context and exits. What a session holds is thus given back twice, by its context and by the end of the process. A worker
-whose host has gone ends at once, whatever it runs: a thread watches the pipe that the host holds open.
+Owns the worker's life: it opens the device before a session waits for it, gets a session and the guest's connection,
+takes the session's messages as any host does (server/service.py), closes the context and exits. So what a session holds
+is given back twice, by its context and by the end of the process. A worker whose host has gone ends at once, whatever
+it runs: a thread watches the pipe that the host holds open.
 
 The main thread listens to the host; the plane's thread of the guest's connection replays.
 

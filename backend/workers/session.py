@@ -1,7 +1,8 @@
-"""A worker's session as the host sees it: it is admitted, attended and ended here, and its messages never come by.
+"""A worker's session as the host sees it. The host admits, attends and ends it; its messages never come by.
 
-Owns the host's side of what is said about a session (control.py), and what the host keeps of it: the images that the guest knows of or uploaded, what its device uses,
-how it ended. The guest's end interrupts it, and ends the process where that does not help: nothing gentler stops a GPU's kernel.
+Owns the host's side of what is said about a session (control.py), and what the host keeps of it: the images that the
+guest knows of or uploaded, what its device uses, how it ended. The guest's end interrupts the session's work, and ends
+the process where that does not help: nothing gentler stops a GPU's kernel.
 
 Locking: one condition around what the worker has said. A thread of the session's own receives; any other may ask.
 """

@@ -1,6 +1,7 @@
-// What benchmarks/sessions.py runs, many times at once: kernels of one block, each about a millisecond of one processor.
-//   sessions SECONDS [STEPS BLOCKS]    Says how many steps take a millisecond, waits for a line, launches and synchronizes for SECONDS; prints how often it
-//                                      did. All as JSON.
+// What benchmarks/sessions.py runs, many times at once.
+//   sessions SECONDS [STEPS BLOCKS]
+// Says how many steps take one block a millisecond, waits for a line, launches and synchronizes for SECONDS, and says how
+// often it did. All as JSON.
 
 #include <cuda_runtime.h>
 

@@ -1,6 +1,7 @@
 """LLVM: from IR text to an object file, and what can be told of one. backend/system/loading.py loads them.
 
-llvmlite serialises LLVM calls with a global lock; the functions here may be called from any thread. It is imported late, as lowering/processors.py says.
+llvmlite serialises LLVM calls with a global lock; the functions here may be called from any thread. They import it
+themselves (lowering/processors.py).
 """
 
 from __future__ import annotations

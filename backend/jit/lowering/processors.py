@@ -1,6 +1,7 @@
 """The processor that code is for: LLVM's name of it, its features, and what is worth knowing beside them.
 
-LLVM is 36 MB of a process's memory, and takes longer to import than all else: it is imported where a kernel needs it, not by a host that waits for its first one.
+LLVM takes 36 MB of a process's memory. So the functions that need it import it: a host that waits for its first kernel
+has none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-//! Sessions in processes of their own: a guest's second connection, which the host hands on to the process that has its session.
+//! Sessions in processes of their own: the host hands a guest's second connection on to the session's process.
 //!
-//! The first connection stays with the host: the host admits the session there and says how it ends. The Welcome names a ticket. A guest that uses
-//! no rings connects to the same address again and says `PREAMBLE` and the ticket, before anything else. The host reads these bytes alone and
-//! passes the connection's descriptor on. From then on no message of the session goes through the host. HTTP/2 begins with another byte
-//! (`PRI *`), so that each connection's first byte tells which of the two it is.
+//! The first connection stays with the host: it admits the session there and says how it ends. The Welcome names a
+//! ticket. A guest without rings connects to the same address again and says `PREAMBLE` and the ticket, before anything
+//! else. The host reads these bytes alone and passes the connection's descriptor on. From then on no message of the
+//! session goes through the host. HTTP/2 begins with another byte (`PRI *`), so each connection's first byte tells
+//! which of the two it is.
 //!
 //! Source: protos/tape.md, "Processes"; RFC 9113, 3.4.
 

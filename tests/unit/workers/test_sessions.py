@@ -341,7 +341,7 @@ def test_a_session_has_one_connection(null: Hosted) -> None:
 
 
 def test_a_guest_that_does_not_come_again(null: Hosted) -> None:
-    """One of before this was there: by TCP it is refused, and its rings serve it; messages that come to the host itself end it, with the reason."""
+    """An old one: the host refuses it by TCP, offers it rings, and ends it when its messages come to the host."""
     old = pb.Hello(tape_version_min=1, tape_version_max=5, mode="calls")
     by_tcp = Stream(null.tcp)
     by_tcp.send(hello=old)

@@ -176,7 +176,8 @@ fn kind_of(name: &str) -> PyResult<Kind> {
 ///     serve: is given each call, on a thread of the call's own, and finishes it.
 ///     cancelled: is given a call that was cancelled while its thread is busy elsewhere.
 ///     warn: is given a text for the log.
-///     hand: is given each connection that shows the ticket of a call: the call, a descriptor to be closed, and what it is for.
+///     hand: is given each connection that shows the ticket of a call: the call, a descriptor to be closed, and what it
+///         is for.
 ///
 /// Raises OSError.
 #[pyclass(frozen, module = "farlane.backend.plane")]

@@ -1,8 +1,8 @@
 //! A session that has a process of its own on the host: the connection that leads there.
 //!
-//! The host admits the session on the first connection and says there how it ends. Its Welcome names a ticket, and no address: the guest connects to
-//! where the first connection has led and says the ticket, before HTTP/2 begins. So a host can lead a guest nowhere else. Messages through shared
-//! memory need none of this: the host hands the rings on by itself (`outgoing::carrier`).
+//! The host admits the session on the first connection and says there how it ends. Its Welcome names a ticket, and no
+//! address: the guest connects to where the first connection has led and says the ticket, before HTTP/2 begins. So a
+//! host can lead a guest nowhere else. Rings need none of this: the host hands them on by itself (`outgoing::carrier`).
 //!
 //! Source: protos/tape.md, "Processes".
 
