@@ -73,7 +73,7 @@ class _Objects:
         pass
 
 
-class _RestingCall:
+class RestingCall:
     """A call whose device is told when nothing is left to be replayed."""
 
     def __init__(self, call: Call, context: Context) -> None:
@@ -209,7 +209,7 @@ class _Worker:
         )
         context = session.resources.context
         resting = type(context).rest is not Context.rest
-        own = cast(Call, _RestingCall(call, context)) if resting else call
+        own = cast(Call, RestingCall(call, context)) if resting else call
         ended = hold(session.name, lambda: converse(admission, own))
         self._over.set()
         session.close()

@@ -8,9 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+from farlane.backend.device.base import Context
+from farlane.backend.plane import Call
 from farlane.backend.workers.control import Control, Gone, Kind, pair
+from farlane.backend.workers.process import RestingCall
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 
 
@@ -110,3 +114,37 @@ def test_what_c_complains_of_is_taken_and_what_python_says_is_not() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     assert (done.stdout, done.stderr) == (b"[b'assertion\\n', b'']\n", b"a log\nleft\n")
+
+
+class _Context:
+    """Has work for two more looks."""
+
+    looks = 3
+
+    def rest(self) -> bool:
+        self.looks -= 1
+        return not self.looks
+
+
+class _Call:
+    """A guest that is silent until it is waited for without limit."""
+
+    def __init__(self) -> None:
+        self.waits: list[float | None] = []
+
+    def send(self, message: bytes) -> None:
+        pass
+
+    def receive(self, timeout: float | None = None) -> bytes:
+        self.waits.append(timeout)
+        if timeout is not None:
+            raise TimeoutError
+        return b"a message"
+
+
+def test_a_device_may_rest_while_its_guest_is_silent() -> None:
+    """It is asked until it has nothing left to do, ever less often; then the guest is waited for."""
+    call, context = _Call(), _Context()
+    assert RestingCall(cast(Call, call), cast(Context, context)).receive() == b"a message"
+    assert call.waits == [0.0, 0.002, 0.004, None]
+    assert context.looks == 0

@@ -123,12 +123,12 @@ class Guest:
 
     numbers = iter(range(1000))
 
-    def __init__(self, hosted: Hosted, digests: tuple[bytes, ...], comes_again: bool = True) -> None:
+    def __init__(self, hosted: Hosted, digests: tuple[bytes, ...], mode: str = "calls") -> None:
         self.admission = Stream(f"unix:{hosted.path}")
         self.admission.send(
             hello=pb.Hello(
-                tape_version_min=1, tape_version_max=TAPE_VERSION_MAX, program="test", mode="calls",
-                module_digests=digests, comes_again=comes_again,
+                tape_version_min=1, tape_version_max=TAPE_VERSION_MAX, program="test", mode=mode,
+                module_digests=digests, comes_again=True,
             )
         )  # fmt: skip
         first = next(self.admission.call)
@@ -285,6 +285,42 @@ def test_images_are_shared(null: Hosted) -> None:
     second.leave()
     eventually(lambda: null.host.sessions == 0)
     assert all(entry.pins == 0 for entry in null.host.images._entries.values())
+
+
+class Objects:
+    """What a host does with the objects of one guest: it keeps them."""
+
+    found: tuple[tuple[bytes, bytes], ...] = ((b"known", b"its manifest"),)
+    wanted = (b"unknown",)
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[bytes, bytes, bool]] = []
+
+    def open(self, peer: str, objects: Any) -> Objects:
+        return self
+
+    def part(self, identity: bytes, data: bytes, last: bool) -> None:
+        self.parts.append((identity, data, last))
+
+    def close(self) -> None:
+        pass
+
+
+def test_objects_come_to_the_host(null: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host says which it wants, and the process that gets them sends them on."""
+    eventually(lambda: null.pool.busy == 0)
+    objects = Objects()
+    monkeypatch.setattr(null.host, "manifests", objects)
+    guest = Guest(null, (), mode="loops")
+    assert [each.content for each in guest.welcome.manifests] == [b"its manifest"]
+    assert list(guest.welcome.wanted_objects) == [b"unknown"]
+    whole = bytes(range(256)) * 4096
+    for data, last in ((whole, False), (b"", False), (b"end", True)):
+        guest.stream.send(object_part=pb.ObjectPart(identity=b"unknown", data=data, last=last))
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    eventually(lambda: len(objects.parts) == 3)
+    assert objects.parts == [(b"unknown", whole, False), (b"unknown", b"", False), (b"unknown", b"end", True)]
+    guest.leave()
 
 
 def test_there_are_so_many_and_no_more(null: Hosted) -> None:
