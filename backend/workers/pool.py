@@ -63,6 +63,10 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def wait_ready(self) -> Description:
         """Raises DeviceUnavailable."""
         self.control.timeout(START_SECONDS)
@@ -200,9 +204,14 @@ class WorkerPool:
                     "--workers-per-gpu",
                 )
             place.busy += 1
+            dead = [each for each in place.warm if not each.alive]
+            place.warm = [each for each in place.warm if each not in dead]
             worker = place.warm.pop() if place.warm else None
             place.starting += worker is None
             self._changed.notify_all()
+        for each in dead:
+            log.error("worker %d has ended before it had a session: %s", each.pid, each.kill())
+            each.end()
         if worker is None:
             try:
                 worker = self._start(place)

@@ -267,6 +267,19 @@ def test_a_lost_process_is_replaced(null: Hosted) -> None:
     other.leave()
 
 
+def test_a_process_that_ended_while_it_waited(null: Hosted) -> None:
+    """No session gets it."""
+    eventually(lambda: null.pool.busy == 0)
+    eventually(lambda: null.pool.waiting == 1)
+    (waiting,) = null.pool._places[0].warm
+    os.kill(waiting.pid, signal.SIGKILL)
+    eventually(lambda: gone(waiting.pid))
+    guest = null.guest()
+    assert guest.session.pid != waiting.pid
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    guest.leave()
+
+
 def test_images_are_shared(null: Hosted) -> None:
     image = b"any image: the null device looks into none"
     digest = digest_of(image)
