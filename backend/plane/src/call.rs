@@ -256,7 +256,9 @@ impl Call {
     fn receive_by_ring(&self, deadline: Option<Instant>) -> Result<Received, Gone> {
         let receiver = self.shared.place.receiver().ok_or(Gone)?;
         let mut message = Vec::new();
-        let received = receiver.lock().receive(&mut message, deadline);
+        let mut receiver = receiver.lock();
+        // The deadline is for a message to begin: what has been read of one is not lost.
+        let received = receiver.next(deadline).and_then(|_| receiver.rest(&mut message, None));
         match received {
             Ok(()) => Ok(classified(message.into())),
             Err(rings::Error::TimedOut) => Ok(Received::Late),

@@ -250,6 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_has_begun_in_time_is_waited_for() {
+        let (ours, mut guest) = rings::pair(&Options::default()).expect("rings");
+        let call = crate::Call::by_rings(ours).expect("a call");
+        let late = call.receive(Some(Duration::from_millis(1)));
+        assert!(matches!(late, Ok(Received::Late)), "{late:?}");
+        guest.sender.begin(8, None).expect("begun");
+        guest.sender.write(&[1; 4], None).expect("written");
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            guest.sender.write(&[2; 4], None).expect("written");
+            guest
+        });
+        match call.receive(Some(Duration::from_millis(20))) {
+            Ok(Received::Other(message)) => assert_eq!(message, [1, 1, 1, 1, 2, 2, 2, 2].as_slice()),
+            other => panic!("{other:?}"),
+        }
+        drop(writer.join());
+    }
+
+    #[test]
     fn who_shows_no_ticket_gets_no_rings() {
         let served = served("strangers");
         let (_ticket, call) = call(&served);
