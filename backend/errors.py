@@ -3,7 +3,6 @@
 - `CudaError` (device.base): a CUDA result. A value that belongs to the guest; nothing is wrong with the host.
 - `ProtocolError`: the guest broke the tape's or the session's rules. The session ends; others do not notice.
 - `DeadTransport`: the guest can no longer be reached. The session ends silently.
-- `SessionLost`: the session's own process has ended (workers/). The session ends; others do not notice.
 - Anything else is a bug of ours (or of a device): logged with the operation's name and its traceback, and the guest sees
   cudaErrorUnknown, sticky, because what the operation left half-done is not known.
 
@@ -23,10 +22,6 @@ log = logging.getLogger("farlane.errors")
 
 class DeadTransport(Exception):
     """The guest is gone: the stream was cancelled or the connection broke."""
-
-
-class SessionLost(Exception):
-    """The session's process has ended; the session ends with it, and nothing else. The message says how."""
 
 
 def name_of(code: int) -> str:
@@ -52,4 +47,4 @@ def to_cuda(error: Exception, operation: str) -> CudaError:
     return CudaError(UNKNOWN, f"internal error of the host: {error!r}", sticky=True)
 
 
-__all__ = ["CudaError", "DeadTransport", "ProtocolError", "SessionLost", "name_of", "to_cuda"]
+__all__ = ["CudaError", "DeadTransport", "ProtocolError", "name_of", "to_cuda"]

@@ -41,12 +41,16 @@ def socket_program() -> str:
 
 
 @contextmanager
-def host(device: str) -> Iterator[dict[str, Guest]]:
-    """A host on both transports; the guests by transport."""
+def host(device: str, *extra: str) -> Iterator[dict[str, Guest]]:
+    """A host on both transports; the guests by transport.
+
+    Args:
+        extra: further arguments of `farlane serve`.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         tcp = f"grpc://127.0.0.1:{probe.getsockname()[1]}"
-    with EmbeddedHost(device, extra=("--listen", tcp)) as serving:
+    with EmbeddedHost(device, extra=("--listen", tcp, *extra)) as serving:
         yield {"unix": Guest(serving.url), "tcp": Guest(tcp)}
 
 

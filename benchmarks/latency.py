@@ -1,30 +1,36 @@
 """What one round trip costs: launch and synchronize, and a copy of 4 bytes to the host, on the null device.
 
-Beside a bare exchange of as many bytes between two processes over the same kind of socket, in the same run.
+Beside a host that gives each session a process of its own, and beside a bare exchange of as many bytes between two
+processes over the same kind of socket, in the same run.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from _guest import TRANSPORTS, exchange, host, medians, numbers
+from _guest import exchange, host, medians, numbers
 
 ROUNDS = 2000
 # Bytes of messages up and down: a LAUNCH and a DEVICE_SYNCHRONIZE, a READ; a STATUS, 4 bytes of DATA; gRPC's frames.
 BYTES = {"launch_synchronize": (128, 64), "copy_4_bytes": (96, 80)}
+# What carries messages: the host's socket, and FARLANE_TRANSPORT.
+WAYS = {"shm": ("unix", "shm"), "unix": ("unix", "grpc"), "tcp": ("tcp", "grpc")}
 
 
 def main() -> None:
-    with host("null") as guests:
-        for transport in TRANSPORTS:
-            runs = [partial(numbers, guests[transport], "calls", "latency", str(ROUNDS))]
-            runs += [partial(exchange, transport, up, down, ROUNDS) for up, down in BYTES.values()]
-            ours, *bare = medians(runs)
+    with host("null") as guests, host("null", "--workers", "process", "--warm", "2") as apart:
+        for way, (socket, transport) in WAYS.items():
+            runs = [
+                partial(numbers, each[socket], "calls", "latency", str(ROUNDS), FARLANE_TRANSPORT=transport)
+                for each in (guests, apart)
+            ]
+            runs += [partial(exchange, socket, up, down, ROUNDS) for up, down in BYTES.values()]
+            ours, process, *bare = medians(runs)
             for name, reference in zip(BYTES, bare, strict=True):
-                ratio = ours[name] / reference["exchange"]
                 print(
-                    f"{transport:4} {name:20} {ours[name]:9.1f} us   bare exchange {reference['exchange']:7.1f} us"
-                    f"   ratio {ratio:6.1f}"
+                    f"{way:4} {name:20} {ours[name]:7.1f} us   in a process of its own {process[name]:7.1f} us, ratio"
+                    f" {process[name] / ours[name]:5.2f}   bare socket {reference['exchange']:6.1f} us, ratio"
+                    f" {ours[name] / reference['exchange']:5.1f}"
                 )
 
 

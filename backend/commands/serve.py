@@ -248,6 +248,8 @@ class ServeCommand:
                         )
                 _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
                 version()  # read while the first guest starts
+                if arguments.die_with_parent and isinstance(host.device, Device):  # a session comes at once
+                    threading.Thread(target=host.device.prepare, name="farlane-prepare", daemon=True).start()
                 signals.wait()
                 log.info("stopping: %d sessions open", host.sessions)
                 if not options.model:  # a session's report comes when it is modelled, however long that takes

@@ -15,16 +15,18 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
-from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, SessionManifests
+from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, Objects
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
-from farlane.backend.plane import Call
+
+if TYPE_CHECKING:
+    from farlane.backend.plane import Kind
 
 log = logging.getLogger("farlane.session")
 
@@ -34,7 +36,7 @@ TAPE_VERSION_MIN, TAPE_VERSION_MAX = TAPE_VERSIONS[0], TAPE_VERSIONS[-1]
 DEFAULT_SESSIONS = 64
 DIGESTS_LIMIT = 4096  # images named in one Hello
 OBJECTS_LIMIT = 256  # objects named in one Hello
-CHECKS_LIMIT = 16  # named in one Hello
+CHECKS_LIMIT, CHECK_CHARACTERS = 16, 64  # named in one Hello
 MODES = ("none", "calls", "loops")
 
 
@@ -76,10 +78,19 @@ class Greeting:
     module_digests: Sequence[bytes] = ()
     objects: Sequence[GuestObject] = ()
     checks: Sequence[str] = ()
+    comes_again: bool = False
 
 
-class HostedSession(Protocol):
-    """A session as its transport and the host see it: in this process (`Session`), or in one of its own (workers/)."""
+class Ended(NamedTuple):
+    """How a session has ended."""
+
+    status: int  # gRPC's, for the guest
+    details: str
+    why: str  # for the log
+
+
+class RemoteSession(Protocol):
+    """A session in a process of its own (workers/). The host admits it; its messages go to the process alone."""
 
     name: str
 
@@ -92,13 +103,27 @@ class HostedSession(Protocol):
     @property
     def used_bytes(self) -> int | None: ...
     @property
-    def busy_nanoseconds(self) -> int | None: ...
+    def busy_nanoseconds(self) -> int: ...
     @property
     def images(self) -> SessionImages: ...
-    def submit(self, group: int, records: bytes, last: bool) -> Iterator[bytes]: ...
-    def converse(self, call: Call) -> bytes | None: ...
+    @property
+    def ended(self) -> Ended | None:
+        """Set once it has ended by itself."""
+
+    def attend(self, wake: Callable[[], None], objects: Objects | None) -> None:
+        """`wake` is called when it has ended by itself; `objects` takes what the guest sends of its program."""
+
+    def wait(self, seconds: float) -> None:
+        """Until it has ended by itself, at most for so long."""
+
+    def hand(self, connection: int, kind: Kind) -> None:
+        """Takes a connection of its guest. The descriptor stays the caller's."""
+
     def interrupt(self) -> None: ...
     def close(self) -> None: ...
+
+
+HostedSession = Session | RemoteSession
 
 
 class Processes(Protocol):
@@ -114,7 +139,7 @@ class Processes(Protocol):
         checks: Sequence[str],
         images: SessionImages,
         known: Sequence[bytes],
-    ) -> tuple[HostedSession, Description]:
+    ) -> tuple[RemoteSession, Description]:
         """`known`: digests of images that the guest has. Raises Refused."""
 
     def close(self) -> None: ...
@@ -130,7 +155,7 @@ class Admission:
     quota: int
     device: Description
     known_modules: Sequence[bytes]
-    manifests: SessionManifests | None = None
+    manifests: Objects | None = None
     checks: Sequence[str] = ()
 
 
@@ -168,8 +193,12 @@ class Host:
         self._lock = threading.Lock()
         self._open: dict[str, HostedSession | None] = {}  # None: being opened
         self._guests: dict[str, Greeting] = {}
-        # For how long the device has worked for sessions that have ended.
-        self._ended_nanoseconds = 0 if isinstance(device, Device) else None
+        self._ended_nanoseconds = 0  # for which the device has worked for sessions that have ended
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether each session has a process of its own."""
+        return not isinstance(self.device, Device)
 
     @property
     def sessions(self) -> int:
@@ -189,13 +218,13 @@ class Host:
         return [Usage(session.name, guest.program, guest.pid, session.used_bytes) for session, guest in known]
 
     @property
-    def busy_nanoseconds(self) -> int | None:
-        """For how long the device has worked since the start; None: that is known in the sessions' processes only. A kernel counts when it ends."""
+    def busy_nanoseconds(self) -> int:
+        """For how long the device has worked since the start. A kernel counts when it ends."""
         with self._lock:
-            if self._ended_nanoseconds is None:
-                return None
-            counts = [session.busy_nanoseconds for session in self._open.values() if session is not None]
-            return self._ended_nanoseconds + sum(count or 0 for count in counts)
+            ended, sessions = self._ended_nanoseconds, [each for each in self._open.values() if each is not None]
+        return ended + sum(
+            session.busy_nanoseconds or 0 for session in sessions
+        )  # processes are asked: not under the lock
 
     def admit(self, greeting: Greeting, peer: str = "") -> Admission:
         """Opens a session.
@@ -264,8 +293,8 @@ class Host:
         with self._lock:
             session = self._open.pop(name, None)
             self._guests.pop(name, None)
-            if session is not None and self._ended_nanoseconds is not None:
-                self._ended_nanoseconds += session.busy_nanoseconds or 0
+            if session is not None:
+                self._ended_nanoseconds += session.busy_nanoseconds or 0  # known here once it is closed
 
     def _open_session(self, name: str, tape_version: int, greeting: Greeting) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images), greeting.checks
@@ -334,5 +363,7 @@ def _check(greeting: Greeting) -> None:
         raise Refused(Reason.MALFORMED, f"an object's identity that has not 1 to {IDENTITY_BYTES} bytes")
     if len(greeting.checks) > CHECKS_LIMIT:
         raise Refused(Reason.MALFORMED, f"the first message asks for more than {CHECKS_LIMIT} checks")
+    if any(len(each) > CHECK_CHARACTERS for each in greeting.checks):
+        raise Refused(Reason.MALFORMED, f"a check whose name has more than {CHECK_CHARACTERS} characters")
     if greeting.mode not in MODES:
         raise Refused(Reason.MALFORMED, f"unknown mode {greeting.mode!r}")

@@ -28,7 +28,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
 log = logging.getLogger("farlane.manifests")
 
@@ -90,7 +90,7 @@ def identity_of(content: bytes) -> bytes | None:
 
 def scope_of(peer: str) -> str:
     """Whose uploads a peer may see."""
-    return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else "local"
+    return peer.rpartition(":")[0] if peer.startswith("tcp:") else "local"
 
 
 @dataclass(frozen=True)
@@ -314,6 +314,17 @@ def _take(path: Path) -> bytes | None:
         return content
     except OSError:
         return None
+
+
+class Objects(Protocol):
+    """What a session's Welcome says of its guest's objects, and where those go that the guest sends."""
+
+    @property
+    def found(self) -> Sequence[tuple[bytes, bytes]]: ...
+    @property
+    def wanted(self) -> Sequence[bytes]: ...
+    def part(self, identity: bytes, data: bytes, last: bool) -> None: ...
+    def close(self) -> None: ...
 
 
 class SessionManifests:

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Iterator
 
 from farlane.backend.control import Control
-from farlane.backend.device.base import Window
+from farlane.backend.device.base import Context, Window
 from farlane.backend.errors import ProtocolError
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.resources import Resources
@@ -97,7 +97,9 @@ class Session:
             ProtocolError, DeadTransport: as `submit`.
             CallGone, MessageRefused: as the call's `receive` and `send`.
         """
-        return self._replay.converse(call)
+        context = self.resources.context
+        rests = type(context).rest is not Context.rest
+        return self._replay.converse(call, context.rest if rests else None)
 
     def interrupt(self) -> None:
         """The guest is gone: what runs for it may stop at once. From any thread, before or after `close`."""

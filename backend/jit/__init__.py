@@ -16,6 +16,7 @@ from __future__ import annotations
 from farlane.backend.jit.compile import tiers
 from farlane.backend.jit.compile.ahead import begin as compile_ahead
 from farlane.backend.jit.compile.kernels import CompiledKernel, compile_kernel, linked, ready, translate, undefined
+from farlane.backend.jit.lowering.processors import host as processor
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.ptx.declarations import (
     Entry,
@@ -82,6 +83,7 @@ __all__ = [
     "link",
     "linked",
     "parse_module",
+    "processor",
     "ready",
     "tiers",
     "translate",

@@ -40,6 +40,12 @@ class Call:
     def ticket(self) -> bytes | None:
         """What the guest is to say at the rings' socket, once; None where it cannot come there."""
 
+    def passage(self) -> bytes | None:
+        """What the guest is to say, once, on another connection, which is handed on (`hand`)."""
+
+    def wake(self) -> None:
+        """From any thread: the call's own thread gets a TimeoutError from `receive`, now or the next time."""
+
     def receive(self, timeout: float | None = None) -> Tape | bytes | None:
         """The next message: a Tape, the bytes of another one, or None when the guest will send no more.
 
@@ -224,8 +230,11 @@ class Replay:
             Exception: what the control plane ends the session with.
         """
 
-    def converse(self, call: Call) -> bytes | None:
+    def converse(self, call: Call, rest: Callable[[], bool] | None = None) -> bytes | None:
         """Replays what comes as Tapes; gives the next message that is none. None: the guest sends no more.
+
+        Args:
+            rest: called when nothing is left to be replayed, again and again until it returns true.
 
         Raises:
             ProtocolError, Exception: as `submit`.
@@ -240,6 +249,8 @@ class Server:
         serve: is given each call, on a thread of the call's own, and finishes it.
         cancelled: is given a call that was cancelled while its thread is busy elsewhere.
         warn: is given a text for the log.
+        hand: is given each connection that shows the ticket of a call: the call, a descriptor to be closed, and what it
+            is for. The call's session is in another process.
         calls: at once; the next one is turned away.
         connections: at once.
         message_bytes: the largest message.
@@ -262,10 +273,14 @@ class Server:
         message_bytes: int,
         keepalive: float,
         keepalive_timeout: float,
+        hand: Callable[[Call, int, Kind], None] | None = None,
     ) -> None: ...
     @property
     def calls(self) -> int:
         """Calls that are open."""
+
+    def adopt(self, descriptor: int, kind: Kind) -> None:
+        """Serves a connection that another process has handed on; the descriptor is the server's from now on."""
 
     def stop(self, grace: float) -> None:
         """Takes no new connections, gives the open calls `grace` seconds, then cancels them and waits until they are gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from farlane.backend.host.host import Host
@@ -18,7 +18,7 @@ from farlane.backend.server.endpoint import Endpoint, EndpointError, UnixEndpoin
 from farlane.backend.server.service import Service
 
 if TYPE_CHECKING:
-    from farlane.backend.plane import Kind
+    from farlane.backend.plane import Call, Kind
 
 log = logging.getLogger("farlane.server")
 
@@ -26,6 +26,14 @@ SPARE_CALLS = 8  # for descriptions and refusals while every session is taken
 SPARE_CONNECTIONS = 64  # on which nobody calls: each costs a thread
 KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS = 30.0, 20.0
 _FRAMING_BYTES = 64 << 10  # room for a message's other fields
+
+
+def server_of_process(serve: Callable[[Call], None], cancelled: Callable[[Call], None]) -> Server:
+    """The server of a session's own process: it listens nowhere, and adopts what the host hands on."""
+    return Server(
+        (), serve, cancelled, log.warning, calls=2, connections=2, message_bytes=MESSAGE_BYTES + _FRAMING_BYTES,
+        keepalive=KEEPALIVE_SECONDS, keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS,
+    )  # fmt: skip
 
 
 class Edge:
@@ -76,6 +84,7 @@ class Edge:
             message_bytes=MESSAGE_BYTES + _FRAMING_BYTES,
             keepalive=KEEPALIVE_SECONDS,
             keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS,
+            hand=service.hand if self._host.has_processes else None,
         )
         return list(self._bound)
 

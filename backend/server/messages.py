@@ -70,6 +70,7 @@ def read_guest(data: bytes) -> GuestMessage:
             module_digests=list(hello.module_digests),
             objects=tuple(GuestObject(each.identity, each.size, each.has_manifest) for each in hello.objects),
             checks=tuple(hello.checks),
+            comes_again=hello.comes_again,
         )
     if kind == "object_part":
         part = message.object_part
@@ -79,7 +80,9 @@ def read_guest(data: bytes) -> GuestMessage:
     return Malformed("an empty GuestMessage, or one of a later version")
 
 
-def write_welcome(admission: Admission, rings_ticket: bytes | None = None) -> bytes:
+def write_welcome(
+    admission: Admission, rings_ticket: bytes | None = None, process_ticket: bytes | None = None
+) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
     return pb.HostMessage(
@@ -100,6 +103,7 @@ def write_welcome(admission: Admission, rings_ticket: bytes | None = None) -> by
             codecs=CODECS if admission.tape_version >= 2 else (),
             checks=admission.checks,
             rings_ticket=rings_ticket or b"",
+            process_ticket=process_ticket or b"",
         )
     ).SerializeToString()
 

@@ -11,29 +11,40 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
+from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.host import (
     TAPE_VERSION_MAX,
     TAPE_VERSION_MIN,
     Admission,
+    Ended,
     Greeting,
     Host,
+    HostedSession,
     Reason,
     Refused,
+    RemoteSession,
     version,
 )
+from farlane.backend.host.manifests import Objects
+from farlane.backend.host.session import Session
 from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
 from farlane.backend.server import messages
 from farlane.v1 import admin_pb2
+
+if TYPE_CHECKING:
+    from farlane.backend.plane import Kind
 
 log = logging.getLogger("farlane.server")
 
 OPEN = "/farlane.v1.SessionService/Open"
 DESCRIBE = "/farlane.v1.AdminService/Describe"
 FIRST_MESSAGE_SECONDS = 10.0  # a call that says nothing for so long is ended
+LEAVING_SECONDS = 10.0  # for a session's process to say how it ended, once the guest has said its last word
 
 
 class Status(enum.IntEnum):
@@ -42,6 +53,11 @@ class Status(enum.IntEnum):
     OK = 0
     UNIMPLEMENTED = 12
     INTERNAL = 13
+
+
+_PROCESSES = "this host gives each session a process of its own, to which a guest must connect anew"
+_UPGRADE = "the guest's Farlane is too old for that: upgrade it, or start the host with --workers thread"
+_FAILED = Ended(Status.INTERNAL, "internal error of the host", "the host failed")
 
 
 class Service:
@@ -53,7 +69,7 @@ class Service:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._lock = threading.Lock()
-        self._running: dict[int, Callable[[], None]] = {}
+        self._running: dict[int, HostedSession] = {}
 
     def serve(self, call: Call) -> None:
         """Serves one call to its end; never raises."""
@@ -80,9 +96,19 @@ class Service:
     def cancelled(self, call: Call) -> None:
         """From the plane's own thread: a kernel that runs for a guest that has gone need not end by itself."""
         with self._lock:
-            interrupt = self._running.get(call.number)
-        if interrupt is not None:
-            interrupt()
+            session = self._running.get(call.number)
+        if session is not None:
+            session.interrupt()
+
+    def hand(self, call: Call, connection: int, kind: Kind) -> None:
+        """The guest of a session that has a process of its own comes to it."""
+        try:
+            with self._lock:
+                session = self._running.get(call.number)
+            if session is not None and not isinstance(session, Session):
+                session.hand(connection, kind)
+        finally:
+            os.close(connection)
 
     def _open_session(self, call: Call) -> tuple[int, str]:
         """A session from Hello to its end; gives the status that the call ends with."""
@@ -90,46 +116,38 @@ class Service:
         if data is None:
             return Status.OK, ""
         first = _message(data)
+        ticket = call.ticket()
         try:
             if not isinstance(first, Greeting):
                 why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
                 raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
+            if self._host.has_processes and ticket is None and not first.comes_again:
+                raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
             admission = self._host.admit(first, call.peer)
         except Refused as refused:
             log.warning("a session of %s is refused: %s", call.peer, refused.message)
             call.send(messages.write_refusal(refused), flush=False)
             return Status.OK, ""
         session = admission.session
-        why = "the host failed"
+        ended = _FAILED
         with self._lock:
-            self._running[call.number] = session.interrupt
+            self._running[call.number] = session
         try:
-            call.send(messages.write_welcome(admission, call.ticket()), flush=False)
-            why = converse(admission, call)
-            return Status.OK, ""
-        except (CallGone, DeadTransport) as error:
-            why = str(error)
-            raise
-        except MessageRefused as refused:
-            why = f"the guest broke the protocol: {refused.args[1]}"
-            raise
-        except ProtocolError as error:
-            why = f"the guest broke the protocol: {error}"
-            log.error("session %s: %s", session.name, why)
-            return Status.INTERNAL, f"session {session.name} is ended: {error}"
-        except SessionLost as error:
-            why = str(error)
-            log.error("session %s is lost: %s", session.name, why)
-            return Status.INTERNAL, f"session {session.name} is ended: {why}"
-        except Exception:
-            log.exception("session %s: the host failed", session.name)
-            return Status.INTERNAL, f"session {session.name} is ended: internal error of the host"
+            passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
+            call.send(messages.write_welcome(admission, ticket, passage), flush=False)
+            if isinstance(session, Session):
+                ended = hold(session.name, lambda: converse(admission, call))
+            else:
+                ended = attend(session, admission.manifests, call)
+        except CallGone as error:
+            ended = Ended(Status.INTERNAL, "", str(error))
         finally:
             with self._lock:
                 del self._running[call.number]
+            self._host.end(session, ended.why)
             if admission.manifests is not None:
                 admission.manifests.close()
-            self._host.end(session, why)
+        return ended.status, ended.details
 
 
 def describe(host: Host) -> bytes:
@@ -158,9 +176,56 @@ def _message(data: Tape | bytes) -> Tape | messages.GuestMessage:
     return messages.read_guest(data) if isinstance(data, bytes) else data
 
 
+def hold(name: str, talk: Callable[[], str]) -> Ended:
+    """Has a session's messages taken until they end, however they do; never raises.
+
+    Args:
+        talk: takes them, and gives how the guest has ended the session.
+    """
+    try:
+        return Ended(Status.OK, "", talk())
+    except (CallGone, DeadTransport) as error:
+        return Ended(Status.INTERNAL, "", str(error))
+    except MessageRefused as refused:
+        status, details = refused.args
+        return Ended(status, details, f"the guest broke the protocol: {details}")
+    except ProtocolError as error:
+        log.error("session %s: the guest broke the protocol: %s", name, error)
+        return Ended(Status.INTERNAL, f"session {name} is ended: {error}", f"the guest broke the protocol: {error}")
+    except Exception:
+        log.exception("session %s: the host failed", name)
+        return Ended(Status.INTERNAL, f"session {name} is ended: internal error of the host", "the host failed")
+
+
+def attend(session: RemoteSession, objects: Objects | None, call: Call) -> Ended:
+    """The call of a session in a process of its own: it lasts as long as the session, and says how that ended."""
+
+    def wait() -> str:
+        session.attend(call.wake, objects)
+        while session.ended is None:
+            try:
+                data = call.receive()
+            except TimeoutError:  # it has been woken
+                continue
+            if data is None:
+                session.wait(LEAVING_SECONDS)  # its last messages may be on their way to the process
+                return "the guest ended the stream"
+            if isinstance(_message(data), messages.Goodbye):
+                return "goodbye"
+            raise ProtocolError(f"{_PROCESSES}, and this message came to the host instead; {_UPGRADE}")
+        return ""
+
+    ended = hold(session.name, wait)
+    if session.ended is not None:
+        return session.ended
+    session.interrupt()
+    return ended
+
+
 def converse(admission: Admission, call: Call) -> str:
     """Tapes and replies, until the guest has ended them; gives how it did."""
     session = admission.session
+    assert isinstance(session, Session)
     while (data := session.converse(call)) is not None:
         message = messages.read_guest(data)
         if isinstance(message, messages.TapePart):

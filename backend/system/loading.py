@@ -17,7 +17,6 @@ import struct
 import threading
 from typing import Any
 
-import llvmlite.binding as llvm
 from farlane.backend.system import flat, mappings
 
 _lock = threading.Lock()
@@ -35,6 +34,8 @@ class Loaded:
         if image.startswith(flat.MAGIC):
             self._memory, self.address = _placed(flat.parsed(image))
             return
+        import llvmlite.binding as llvm  # late, as in jit/lowering/processors.py
+
         with _lock:
             builder = llvm.JITLibraryBuilder()
             builder.add_object_img(image)
@@ -70,6 +71,8 @@ def _outside(name: str) -> int:
 
 @functools.cache
 def _linker() -> Any:
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()

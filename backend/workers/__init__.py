@@ -1,8 +1,8 @@
 """A process for each session (mission.md S1 point 1): what one session does to its process ends no other.
 
-- wire.py: frames between the host's process and a worker
+- control.py: what the host's process and a worker say to each other
 - process.py: a worker: one device, one session, replayed there
 - pool.py: starting workers ahead of need, placing sessions on GPUs, reaping
-- session.py: a worker's session as the host sees it
+- session.py: a worker's session as the host sees it: admitted, attended, ended
 - sharing.py: how processes share a GPU
 """

@@ -9,12 +9,10 @@ Locking: one condition around the lists; processes are started and waited for ou
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,8 +24,8 @@ from farlane.backend.device.base import Description
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.host.host import Reason, Refused
+from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.sharing import NoService, Sharing, environment
-from farlane.backend.workers.wire import Gone, Kind, Wire
 
 START_SECONDS = 120.0
 END_SECONDS = 10.0
@@ -40,13 +38,13 @@ class Worker:
     """One process, from its start to its end."""
 
     def __init__(self, device: str, options: DeviceOptions, variables: dict[str, str], log_level: str) -> None:
-        ours, theirs = socket.socketpair()
+        ours, theirs = pair()
         end, self._lifeline = os.pipe()  # neither is inherited by other workers
         try:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-m", "farlane.backend.workers.process", "--device", device, "--options",
-                    options.to_json(), "--wire", str(theirs.fileno()), "--lifeline", str(end),
+                    options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
                     "--log-level", log_level,
                 ],
                 pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -58,24 +56,29 @@ class Worker:
         finally:
             theirs.close()
             os.close(end)
-        self.wire = Wire(ours)
+        self.control = Control(ours)
         self.description: Description | None = None
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
     def wait_ready(self) -> Description:
         """Raises DeviceUnavailable."""
-        self.wire.timeout(START_SECONDS)
+        self.control.timeout(START_SECONDS)
         try:
-            kind, data = self.wire.receive()
+            with self.control.receive() as message:
+                kind, fields = message.kind, message.fields
         except (Gone, TimeoutError) as error:
             raise DeviceUnavailable(f"a worker process did not start: {self.kill() or error}") from None
-        self.wire.timeout(None)
+        self.control.timeout(None)
         if kind is not Kind.READY:
-            raise DeviceUnavailable(data.decode("utf-8", "replace"))
-        self.description = _described(json.loads(data))
+            raise DeviceUnavailable(fields["text"])
+        self.description = _described(fields)
         return self.description
 
     def stop(self) -> None:
@@ -96,14 +99,14 @@ class Worker:
     def end(self) -> None:
         """Lets it end, and sees to it that it does."""
         with contextlib.suppress(Gone):
-            self.wire.send(Kind.CLOSE)
+            self.control.send(Kind.CLOSE)
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             log.warning("worker %d does not end, and is killed", self.pid)
             self._process.kill()
             self._process.wait()
-        self.wire.close()
+        self.control.close()
         os.close(self._lifeline)
 
 
@@ -201,9 +204,14 @@ class WorkerPool:
                     "--workers-per-gpu",
                 )
             place.busy += 1
+            dead = [each for each in place.warm if not each.alive]
+            place.warm = [each for each in place.warm if each not in dead]
             worker = place.warm.pop() if place.warm else None
             place.starting += worker is None
             self._changed.notify_all()
+        for each in dead:
+            log.error("worker %d has ended before it had a session: %s", each.pid, each.kill())
+            each.end()
         if worker is None:
             try:
                 worker = self._start(place)

@@ -1,16 +1,18 @@
-"""A worker: a process with one device that replays one session, and then ends.
+"""A worker: a process with one device that has one session, and then ends.
 
-Owns the worker's life: it opens the device before a session waits for it, says so, is given a session, answers its tapes, closes the context and exits. What a
-session holds is thus given back twice, by its context and by the end of the process. A worker whose host has gone ends at once, whatever it runs: a
-thread watches the pipe that the host holds open.
+Owns the worker's life: it opens the device before a session waits for it, gets a session and the guest's connection,
+takes the session's messages as any host does (server/service.py), closes the context and exits. So what a session holds
+is given back twice, by its context and by the end of the process. A worker whose host has gone ends at once, whatever
+it runs: a thread watches the pipe that the host holds open.
 
-Source: mission.md S1 point 1.
+The main thread listens to the host; the plane's thread of the guest's connection replays.
+
+Source: mission.md S1 point 1; protos/tape.md, "Processes".
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import signal
@@ -20,35 +22,54 @@ import threading
 from typing import Any
 
 from farlane.backend.device import registry
-from farlane.backend.device.base import Context, Description, Device
+from farlane.backend.device.base import Description, Device
 from farlane.backend.device.options import DeviceOptions
-from farlane.backend.errors import DeadTransport, ProtocolError
-from farlane.backend.host.host import Refused, open_session
+from farlane.backend.host.host import Admission, Refused, open_session
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
+from farlane.backend.plane import Call, Server
+from farlane.backend.server.edge import server_of_process
+from farlane.backend.server.service import OPEN, Status, converse, hold
 from farlane.backend.system import log as logs
+from farlane.backend.workers.control import TEXT_CHARACTERS, Control, Gone, Kind, Message
 from farlane.backend.workers.output import StandardError, StandardOutput
-from farlane.backend.workers.wire import Gone, Kind, Wire, tape
 
 log = logging.getLogger("farlane.workers")
 
 SWITCH_SECONDS = 0.0005
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.1  # seconds between looks at a device that is busy still
+_GONE_SECONDS = 0.25  # for work to end whose guest has gone
+_FAREWELL_SECONDS = 1.0  # for a guest to take how its session has ended
 
 
 class _Store(ImageStore):
     """The worker's images: what its guest uploads goes to the host, too, for other sessions."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, control: Control) -> None:
         super().__init__()
-        self._wire = wire
+        self._control = control
         self.forwarding = False
 
     def add(self, digest: bytes, image: bytes) -> bytes:
         held = super().add(digest, image)
         if self.forwarding:
-            self._wire.send(Kind.IMAGE, digest, image)
+            self._control.send(Kind.IMAGE, bulk=image, digest=digest.hex())
         return held
+
+
+class _Objects:
+    """What the guest sends of its program: it goes to the host, which knows what it has asked for."""
+
+    found: tuple[tuple[bytes, bytes], ...] = ()
+    wanted: tuple[bytes, ...] = ()
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def part(self, identity: bytes, data: bytes, last: bool) -> None:
+        self._control.send(Kind.OBJECT, bulk=data, identity=identity.hex(), last=last)
+
+    def close(self) -> None:
+        pass
 
 
 def described(description: Description) -> dict[str, Any]:
@@ -71,44 +92,49 @@ def described(description: Description) -> dict[str, Any]:
 
 
 class _Worker:
-    def __init__(self, wire: Wire, device: Device) -> None:
-        self._wire = wire
+    """One session, and what the host says about it.
+
+    Locking: none: what both threads use is an event or is set before the other one starts.
+    """
+
+    def __init__(self, control: Control, device: Device) -> None:
+        self._control = control
         self._device = device
-        self._images = _Store(wire)
+        self._images = _Store(control)
+        self._server: Server | None = None
+        self._begun = threading.Lock()  # the session's messages come by one connection: whoever gets it is that
+        self._over = threading.Event()
 
     def serve(self) -> None:
         """One session. Raises Gone when the host has gone."""
-        session = self._open()
-        if session is None:
+        opened = self._open()
+        if opened is None:
             return
-        context = session.resources.context
+        self._session, self._tape_version = opened
         try:
             while True:
-                pause = _FIRST_PAUSE
-                while self._wire.waits() and not context.rest() and self._wire.waits(pause):
-                    pause = min(2 * pause, _LONGEST_PAUSE)
-                kind, data = self._wire.receive()
-                if kind is Kind.CLOSE:
-                    return
-                if kind is not Kind.TAPE:
-                    raise Gone(f"a frame of kind {kind.name}")
-                self._tape(session, data)
+                with self._control.receive() as message:
+                    if not self._heed(message):
+                        return
         finally:
-            session.close()
+            if self._server is not None:
+                self._server.stop(_FAREWELL_SECONDS if self._over.is_set() else 0)
+            self._session.close()
 
-    def _open(self) -> Session | None:
+    def _open(self) -> tuple[Session, int] | None:
         while True:
-            kind, data = self._wire.receive()
-            if kind is Kind.CLOSE:
-                return None
-            if kind is Kind.IMAGE:
-                if digest_of(memoryview(data)[32:]) == data[:32]:
-                    self._images.add(data[:32], data[32:])
-                continue
-            if kind is not Kind.OPEN:
-                raise Gone(f"a frame of kind {kind.name}")
-            break
-        wanted = json.loads(data)
+            with self._control.receive() as message:
+                if message.kind is Kind.CLOSE:
+                    return None
+                if message.kind is Kind.IMAGE:
+                    digest, image = bytes.fromhex(message.fields["digest"]), message.bulk()
+                    if digest_of(image) == digest:
+                        self._images.add(digest, image)
+                    continue
+                if message.kind is not Kind.OPEN:
+                    raise Gone(f"a message {message.kind.name}")
+                wanted = message.fields
+                break
         self._images.forwarding = True
         try:
             session = open_session(
@@ -120,30 +146,59 @@ class _Worker:
                 wanted["checks"],
             )
         except Refused as refused:
-            self._wire.send(Kind.REFUSED, refused.message.encode())
+            self._control.send(Kind.REFUSED, text=refused.message[:TEXT_CHARACTERS])
             return None
-        context: Context = session.resources.context
-        window = context.window
-        self._wire.send_json(Kind.OPENED, {"base": window.base, "size": window.size, "quota": context.quota})
-        return session
+        window = session.window
+        self._control.send(Kind.OPENED, base=window.base, size=window.size, quota=session.quota)
+        return session, wanted["tape_version"]
 
-    def _tape(self, session: Session, data: bytes) -> None:
-        group, last, start = tape(data)
-        try:
-            ended = b""
-            for reply in session.submit(group, data[start:], last):
-                if ended:
-                    self._wire.send(Kind.REPLY, ended)
-                ended = reply
-        except (ProtocolError, DeadTransport) as error:
-            self._wire.send(Kind.BROKEN, str(error).encode())
-        except Gone:
-            raise
-        except Exception as error:
-            log.exception("session %s: the worker failed", session.name)
-            self._wire.send(Kind.FAILED, repr(error).encode())
+    def _heed(self, message: Message) -> bool:
+        """Does what the host says; whether it is to be listened to further."""
+        session = self._session
+        if message.kind is Kind.CONNECTION:
+            if self._server is None:
+                self._server = server_of_process(self._serve_call, lambda call: session.interrupt())
+            self._server.adopt(message.take_descriptor(), message.fields["way"])
+        elif message.kind is Kind.USAGE:
+            self._control.send(Kind.USED, memory=session.used_bytes, busy=session.busy_nanoseconds)
+        elif message.kind is Kind.INTERRUPT:
+            session.interrupt()
+            if self._begun.locked() and not self._over.wait(_GONE_SECONDS):
+                os._exit(1)
+        elif message.kind is Kind.CLOSE:
+            return False
         else:
-            self._wire.send(Kind.DONE, ended)
+            raise Gone(f"a message {message.kind.name}")
+        return True
+
+    def _serve_call(self, call: Call) -> None:
+        """The guest's messages, on the thread of its connection."""
+        if call.method not in ("", OPEN) or not self._begun.acquire(blocking=False):
+            call.finish(
+                Status.UNIMPLEMENTED, "this is a session's process: it has the session's messages, by one connection"
+            )
+            return
+        session = self._session
+        admission = Admission(
+            session,
+            self._tape_version,
+            session.window,
+            session.quota,
+            self._device.describe(),
+            (),
+            _Objects(self._control),
+        )
+        ended = hold(session.name, lambda: converse(admission, call))
+        self._over.set()
+        session.close()
+        details, why = ended.details[:TEXT_CHARACTERS], ended.why[:TEXT_CHARACTERS]
+        try:
+            self._control.send(
+                Kind.ENDED, status=int(ended.status), details=details, why=why, busy=session.busy_nanoseconds
+            )
+        except Gone:
+            os._exit(1)  # as the lifeline's thread does
+        call.finish(ended.status, details)
 
 
 def _end_with_host(lifeline: int) -> None:
@@ -167,7 +222,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="farlane worker")
     parser.add_argument("--device", required=True)
     parser.add_argument("--options", default="{}", help="JSON: the device's options")
-    parser.add_argument("--wire", type=int, required=True, help="file descriptor of a socket to the host")
+    parser.add_argument("--control", type=int, required=True, help="file descriptor of a socket to the host")
     parser.add_argument(
         "--lifeline", type=int, required=True, help="file descriptor of a pipe that the host holds open"
     )
@@ -178,16 +233,16 @@ def main(argv: list[str] | None = None) -> int:
     complaints = StandardError() if arguments.device == "cupy" else None
     logs.configure(arguments.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
-    wire = Wire(socket.socket(fileno=arguments.wire))
+    control = Control(socket.socket(fileno=arguments.control))
     try:
         device = _open_device(arguments.device, DeviceOptions.from_json(arguments.options), complaints)
     except registry.DeviceUnavailable as error:
-        wire.send(Kind.UNAVAILABLE, str(error).encode())
+        control.send(Kind.UNAVAILABLE, text=str(error)[:TEXT_CHARACTERS])
         return 1
     try:
         device.prepare()
-        wire.send_json(Kind.READY, described(device.describe()))
-        _Worker(wire, device).serve()
+        control.send(Kind.READY, **described(device.describe()))
+        _Worker(control, device).serve()
     except Gone:
         return 1
     finally:

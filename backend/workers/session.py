@@ -1,27 +1,37 @@
-"""A worker's session as the host sees it: bytes in, encoded replies out.
+"""A worker's session as the host sees it. The host admits, attends and ends it; its messages never come by.
 
-Owns the conversation with one worker, and what the host keeps of the session: the images that the guest knows of or uploaded. The guest's end interrupts
-by ending the process; nothing gentler stops a GPU's kernel.
+Owns the host's side of what is said about a session (control.py), and what the host keeps of it: the images that the
+guest knows of or uploaded, what its device uses, how it ended. The guest's end interrupts the session's work, and ends
+the process where that does not help: nothing gentler stops a GPU's kernel.
 
-Locking: as `backend.session.Session`: one thread at a time, `interrupt` from any.
+Locking: one condition around what the worker has said. A thread of the session's own receives; any other may ask.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import CudaError, Description, Window
-from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
-from farlane.backend.host.host import Reason, Refused
-from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.errors import ProtocolError
+from farlane.backend.host.host import Ended, Reason, Refused
+from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
-from farlane.backend.plane import Call, Tape
+from farlane.backend.workers.control import Gone, Kind, Message
 from farlane.backend.workers.pool import Worker, WorkerPool
-from farlane.backend.workers.wire import Gone, Kind
+
+if TYPE_CHECKING:
+    from farlane.backend.plane import Kind as Way
 
 log = logging.getLogger("farlane.workers")
+
+_INTERNAL = 13  # gRPC's
+_USAGE_SECONDS = 0.25  # for a worker to say what it uses; else what it said last holds
+_FRESH_SECONDS = 0.05
 
 
 class SessionProcesses:
@@ -55,7 +65,7 @@ class SessionProcesses:
 
 
 class WorkerSession:
-    """What a transport talks to, in the place of a `Session`."""
+    """A session in a process of its own (`host.RemoteSession`)."""
 
     def __init__(
         self,
@@ -80,107 +90,155 @@ class WorkerSession:
         self.name = name
         self.images = images
         self._worker = worker
+        self._control = worker.control
         self._release = release
-        self._closed = self._interrupted = False
-        wire = worker.wire
+        self._changed = threading.Condition()
+        self._closed = False
+        self._ended: Ended | None = None
+        self._wake: Callable[[], None] | None = None
+        self._objects: Objects | None = None
+        self._memory: int | None = 0
+        self._busy = 0
+        self._answers, self._answered = 0, float("-inf")
         try:
             for digest in known:
                 image = images.find(digest)
                 if image is not None:
-                    wire.send(Kind.IMAGE, digest, image)
-            wanted = {"name": name, "tape_version": tape_version, "quota": quota, "checks": list(checks)}
-            wire.send_json(Kind.OPEN, wanted)
-            kind, data = wire.receive()
+                    self._control.send(Kind.IMAGE, bulk=image, digest=digest.hex())
+            self._control.send(Kind.OPEN, name=name, tape_version=tape_version, quota=quota, checks=list(checks))
+            with self._control.receive() as message:
+                kind, fields = message.kind, message.fields
         except Gone as error:
-            raise Refused(Reason.DEVICE, f"the session's process ended at its start: {self._end(error)}") from None
+            raise Refused(Reason.DEVICE, f"the session's process ended at its start: {self._fate(error)}") from None
         if kind is not Kind.OPENED:
-            text = data.decode("utf-8", "replace") if kind is Kind.REFUSED else f"it answered with {kind.name}"
+            text = fields["text"] if kind is Kind.REFUSED else f"it answered with {kind.name}"
             raise Refused(Reason.DEVICE, text)
-        opened = json.loads(data)
-        self.window = Window(opened["base"], opened["size"])
-        self.quota: int = opened["quota"]
+        self.window = Window(fields["base"], fields["size"])
+        self.quota: int = fields["quota"]
+        threading.Thread(target=self._listen, name=f"farlane-worker-{name}", daemon=True).start()
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     @property
-    def used_bytes(self) -> None:
-        """Known in its process only."""
-
-    @property
-    def busy_nanoseconds(self) -> None:
-        """Known in its process only."""
+    def ended(self) -> Ended | None:
+        return self._ended
 
     @property
     def pid(self) -> int:
         return self._worker.pid
 
-    def converse(self, call: Call) -> bytes | None:
-        """As `Session.converse`."""
-        while isinstance(message := call.receive(), Tape):
-            for reply in self.submit(message.group, message.records, message.last):
-                call.send(reply)
-        return message
+    @property
+    def used_bytes(self) -> int | None:
+        """Device memory that it has allocated, where that is known."""
+        self._ask()
+        return 0 if self._closed else self._memory
 
-    def submit(self, group: int, records: bytes, last: bool) -> Iterator[bytes]:
-        """As `Session.submit`.
+    @property
+    def busy_nanoseconds(self) -> int:
+        """For how long the device has worked for it."""
+        self._ask()
+        return self._busy
 
-        Raises:
-            SessionLost: the worker has ended, or failed.
-        """
-        if self._closed:
-            raise ProtocolError("the session has ended")
-        if len(records) > min(MESSAGE_BYTES, CREDIT_BYTES):
-            raise ProtocolError(f"a message of {len(records)} bytes of records; at most {MESSAGE_BYTES} are allowed")
-        wire = self._worker.wire
-        try:
-            wire.send_tape(group, last, memoryview(records))
-            while True:
-                kind, data = wire.receive()
-                if kind is Kind.REPLY:
-                    yield data
-                elif kind is Kind.DONE:
-                    if data:
-                        yield data
-                    return
-                elif kind is Kind.IMAGE:
-                    self._keep(data)
-                elif kind is Kind.BROKEN:
-                    raise ProtocolError(data.decode("utf-8", "replace"))
-                elif kind is Kind.FAILED:
-                    raise SessionLost(f"its process failed: {data.decode('utf-8', 'replace')}")
-                else:
-                    raise Gone(f"a frame of kind {kind.name}")
-        except Gone as error:
-            if self._interrupted:
-                raise DeadTransport("the guest is gone") from None
-            raise SessionLost(f"its process ended: {self._end(error)}") from None
+    def _ask(self) -> None:
+        with self._changed:
+            if self._closed or self._ended or time.monotonic() - self._answered < _FRESH_SECONDS:
+                return
+            before = self._answers
+            with contextlib.suppress(Gone):
+                self._control.send(Kind.USAGE)
+                self._changed.wait_for(lambda: self._answers != before or self._ended, _USAGE_SECONDS)
 
-    def _keep(self, data: bytes) -> None:
+    def attend(self, wake: Callable[[], None], objects: Objects | None) -> None:
+        """See `host.RemoteSession`."""
+        with self._changed:
+            self._wake, self._objects = wake, objects
+            ended = self._ended
+        if ended is not None:
+            wake()
+
+    def wait(self, seconds: float) -> None:
+        """Until it has ended by itself, at most for so long."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended, seconds)
+
+    def hand(self, connection: int, kind: Way) -> None:
+        """The guest's connection goes to the worker. The descriptor stays the caller's."""
+        with contextlib.suppress(Gone):  # `_listen` finds that, too
+            self._control.send(Kind.CONNECTION, descriptor=connection, way=kind)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                with self._control.receive() as message:
+                    self._take(message)
+            except Gone as error:
+                if not self._closed:
+                    why = f"its process ended: {self._fate(error)}"
+                    log.error("session %s is lost: %s", self.name, why)
+                    self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why))
+                return
+            except (KeyError, TypeError, ValueError) as error:
+                log.error("session %s: its process says what is no message, and is ended: %r", self.name, error)
+                self._worker.stop()
+
+    def _take(self, message: Message) -> None:
+        fields = message.fields
+        if message.kind is Kind.USED:
+            with self._changed:
+                self._memory, self._busy = fields["memory"], int(fields["busy"])
+                self._answers, self._answered = self._answers + 1, time.monotonic()
+                self._changed.notify_all()
+        elif message.kind is Kind.IMAGE:
+            self._keep(bytes.fromhex(fields["digest"]), message.bulk())
+        elif message.kind is Kind.OBJECT:
+            data = message.bulk()
+            with self._changed:
+                if self._objects is not None and not self._closed:
+                    self._objects.part(bytes.fromhex(fields["identity"]), data, bool(fields["last"]))
+        elif message.kind is Kind.ENDED:
+            self._busy = int(fields["busy"])
+            self._end(Ended(int(fields["status"]), str(fields["details"]), str(fields["why"])))
+        else:
+            raise ValueError(f"a message {message.kind.name}")
+
+    def _end(self, ended: Ended) -> None:
+        with self._changed:
+            if self._ended is None:
+                self._ended = ended
+            self._changed.notify_all()
+            wake = self._wake
+        if wake is not None:
+            wake()
+
+    def _keep(self, digest: bytes, image: bytes) -> None:
         """An image that the guest has uploaded: the host checks it as if the guest had sent it here."""
-        digest, image = data[:32], memoryview(data)[32:]
-        try:
-            self.images.begin(len(image), digest)
-            self.images.chunk(image)
-            self.images.end(digest)
-        except CudaError as error:
-            log.info("session %s: an image is not kept for others: %s", self.name, error.message)
+        with self._changed:
+            if self._closed:
+                return
+            try:
+                self.images.begin(len(image), digest)
+                self.images.chunk(memoryview(image))
+                self.images.end(digest)
+            except (CudaError, ProtocolError) as error:
+                log.info("session %s: an image is not kept for others: %s", self.name, error)
 
-    def _end(self, error: Gone) -> str:
+    def _fate(self, error: Gone) -> str:
         """What became of the process."""
         return self._worker.kill() or str(error)
 
     def interrupt(self) -> None:
-        """The guest is gone: the process ends, whatever it runs. From any thread, before or after `close`."""
+        """The guest is gone: its work ends, if need be with the process. From any thread, before or after `close`."""
         if not self._closed:
-            self._interrupted = True
-            self._worker.stop()
+            with contextlib.suppress(Gone):
+                self._control.send(Kind.INTERRUPT)
 
     def close(self) -> None:
         """Idempotent; never raises. The worker ends by itself, or is ended."""
-        if self._closed:
-            return
-        self._closed = True
-        self.images.close()
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self.images.close()
         self._release(self._worker)

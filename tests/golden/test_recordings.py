@@ -111,10 +111,10 @@ class EarlierHost(grpc.GenericRpcHandler):
 
 
 @pytest.mark.native
-@pytest.mark.parametrize("path", [path for path in RECORDINGS if path.suffixes[0] == ".none"], ids=lambda path: path.stem)
-def test_an_earlier_host_serves_todays_guest(
-    path: Path, tmp_path: Path, toolchain: Callable[[str], Toolchain]
-) -> None:
+@pytest.mark.parametrize(
+    "path", [path for path in RECORDINGS if path.suffixes[0] == ".none"], ids=lambda path: path.stem
+)
+def test_an_earlier_host_serves_todays_guest(path: Path, tmp_path: Path, toolchain: Callable[[str], Toolchain]) -> None:
     program = str(compile_program(toolchain("13.0"), [SOURCE], "round_trips", Build()))
     recorded = frames(path)
     host = EarlierHost(recorded)

@@ -22,6 +22,7 @@ from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
 from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
+from farlane.backend.jit import processor
 
 
 class SimDevice(Device):
@@ -84,6 +85,9 @@ class SimDevice(Device):
             has_mappings=self._model is None and not (self._oversubscription and self._oversubscription.active),
             attributes=self._attributes,
         )
+
+    def prepare(self) -> None:
+        processor()  # which loads LLVM
 
     def open_context(self, quota: int) -> Context:
         if self._closed:

@@ -1,6 +1,7 @@
 """LLVM: from IR text to an object file, and what can be told of one. backend/system/loading.py loads them.
 
-llvmlite serialises LLVM calls with a global lock; the functions here may be called from any thread.
+llvmlite serialises LLVM calls with a global lock; the functions here may be called from any thread. They import it
+themselves (lowering/processors.py).
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ import re
 import threading
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
 import numpy as np
 from farlane.backend.jit.lowering import processors
 from farlane.backend.jit.options import Options
@@ -22,12 +21,17 @@ _lock = threading.Lock()
 @functools.cache
 def version() -> str:
     """Names everything outside of this package that generated code depends on."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
     cpu, features = processors.host()
     return f"llvmlite {llvmlite.__version__} llvm {llvm.llvm_version_info} {llvm.get_default_triple()} {cpu} {features}"
 
 
 @functools.cache
 def _machine(cpu: str, features: str, level: int) -> Any:
+    import llvmlite.binding as llvm
+
     processors.initialise()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="default")
@@ -47,7 +51,10 @@ def frame_bytes(image: bytes, machine: str | None = None) -> int | None:
     What the functions' prologues subtract, all of them; bytes that only look like one count as well, up to a limit that no
     frame reaches. 512 for each are for what they push and align.
     """
-    machine = machine or llvm.get_default_triple().split("-")[0]
+    if machine is None:
+        import llvmlite.binding as llvm
+
+        machine = str(llvm.get_default_triple().split("-")[0])
     if machine == "x86_64":
         total = 0
         for wide, narrow in _FRAME.findall(image):
@@ -65,6 +72,8 @@ def frame_bytes(image: bytes, machine: str | None = None) -> int | None:
 
 def compile_ir(text: str, options: Options, level: int = 2) -> bytes:
     """An object file from IR text. Vectorisers stay off: the code is vector code already."""
+    import llvmlite.binding as llvm
+
     cpu, features = processors.host()
     with _lock:
         generation = 0 if options.tier == 1 else level  # 0: FastISel and the fast register allocator

@@ -1,10 +1,13 @@
-"""The processor that code is for: LLVM's name of it, its features, and what is worth knowing beside them."""
+"""The processor that code is for: LLVM's name of it, its features, and what is worth knowing beside them.
+
+LLVM takes 36 MB of a process's memory. So the functions that need it import it: a host that waits for its first kernel
+has none.
+"""
 
 from __future__ import annotations
 
 import functools
 
-import llvmlite.binding as llvm
 from farlane.backend.jit.options import Options
 
 
@@ -16,6 +19,8 @@ def host() -> tuple[str, str]:
     (`shfl.down` by 2, `setp`, `shfl.idx`: where the largest value is), LLVM 22 compares the lane with itself, at every level.
     tests/unit/jit/lowering/flow/test_warp.py would see it. Our vectors fill AVX-512's registers, or are split, so they lose little by it.
     """
+    import llvmlite.binding as llvm
+
     initialise()
     features = llvm.get_host_cpu_features().flatten().split(",")
     return llvm.get_host_cpu_name(), ",".join("-avx512vl" if one == "+avx512vl" else one for one in features)
@@ -23,6 +28,8 @@ def host() -> tuple[str, str]:
 
 @functools.cache
 def initialise() -> None:
+    import llvmlite.binding as llvm
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()  # the runtime's module assembly

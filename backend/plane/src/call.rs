@@ -4,19 +4,19 @@
 //! whether it was. The guest's end is a cancellation, too: its request broke off, or it takes no answer any more.
 
 use crate::message::{self, Tape};
-use crate::ring;
-use bytes::{Buf, BufMut, Bytes};
+use crate::ring::{self, Ticket};
+use bytes::Bytes;
 use parking_lot::Mutex;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, Notify};
 use tokio_stream::Stream;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 pub use tonic::Code;
 use tonic::{Status, Streaming};
 
@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     /// The response has ended, well or not: what is sent goes nowhere.
     closed: AtomicBool,
     changed: Notify,
+    /// Another thread has something to say to the call's own.
+    woken: AtomicBool,
     /// Shared memory, where messages go through it.
     place: ring::Place,
 }
@@ -89,13 +91,15 @@ pub struct Call {
     pub peer: String,
     shared: Arc<Shared>,
     runtime: Arc<Runtime>,
-    incoming: Mutex<Streaming<Bytes>>,
+    /// `None`: the guest came by rings alone.
+    incoming: Mutex<Option<Streaming<Bytes>>>,
     outgoing: Mutex<Option<mpsc::Sender<Result<Bytes, Status>>>>,
     /// Its thread is busy, or reads rings, and does not drive the connection.
     away: AtomicBool,
     /// The guest is on this machine, and can come to the rings' socket.
     beside: bool,
-    ticket: Mutex<Option<[u8; ring::TICKET_BYTES]>>,
+    ticket: Mutex<Option<Ticket>>,
+    passage: Mutex<Option<Ticket>>,
 }
 
 impl std::fmt::Debug for Call {
@@ -122,13 +126,34 @@ impl Call {
             peer,
             shared: shared.clone(),
             runtime,
-            incoming: Mutex::new(incoming),
+            incoming: Mutex::new(Some(incoming)),
             outgoing: Mutex::new(Some(sender)),
             away: AtomicBool::new(true),
             beside,
             ticket: Mutex::new(None),
+            passage: Mutex::new(None),
         };
         (Arc::new(call), Outgoing { messages, shared })
+    }
+
+    /// A call of a guest that another process has led here with its rings: there is no stream.
+    pub(crate) fn by_rings(rings: rings::Rings) -> io::Result<Arc<Self>> {
+        let shared = Arc::new(Shared::default());
+        shared.closed.store(true, Ordering::Release);
+        shared.place.put(rings, false);
+        Ok(Arc::new(Self {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            method: String::new(),
+            peer: "rings:".to_owned(),
+            shared,
+            runtime: Arc::new(Builder::new_current_thread().enable_time().build()?),
+            incoming: Mutex::new(None),
+            outgoing: Mutex::new(None),
+            away: AtomicBool::new(true),
+            beside: false,
+            ticket: Mutex::new(None),
+            passage: Mutex::new(None),
+        }))
     }
 
     /// Whether the guest has gone, or the host stops.
@@ -142,6 +167,12 @@ impl Call {
         self.shared.cancel();
     }
 
+    /// From any thread: the call's own thread finds `Late` where it waits for a message, now or the next time.
+    pub fn wake(&self) {
+        self.shared.woken.store(true, Ordering::Release);
+        self.shared.changed.notify_one();
+    }
+
     /// Whether messages go through shared memory.
     #[must_use]
     pub fn has_rings(&self) -> bool {
@@ -150,15 +181,28 @@ impl Call {
 
     /// What the guest is to say at the rings' socket, once; `None` where it cannot come there.
     #[must_use]
-    pub fn ticket(&self) -> Option<[u8; ring::TICKET_BYTES]> {
+    pub fn ticket(&self) -> Option<Ticket> {
         let ticket = if self.beside { ring::ticket().ok() } else { None };
         *self.ticket.lock() = ticket;
         ticket
     }
 
     /// Whether this is the call's ticket; it is no longer.
-    pub(crate) fn takes_ticket(&self, shown: &[u8; ring::TICKET_BYTES]) -> bool {
+    pub(crate) fn takes_ticket(&self, shown: &Ticket) -> bool {
         self.ticket.lock().take_if(|ticket| ticket == shown).is_some()
+    }
+
+    /// What the guest is to say, once, at the beginning of another connection that is then handed on (`passage`).
+    #[must_use]
+    pub fn passage(&self) -> Option<Ticket> {
+        let ticket = ring::ticket().ok();
+        *self.passage.lock() = ticket;
+        ticket
+    }
+
+    /// As `takes_ticket`.
+    pub(crate) fn takes_passage(&self, shown: &Ticket) -> bool {
+        self.passage.lock().take_if(|ticket| ticket == shown).is_some()
     }
 
     /// Messages go through these rings from now on.
@@ -185,13 +229,14 @@ impl Call {
     ///
     /// # Errors
     /// [`Gone`].
-    pub fn receive_placing(&self, place: Placing<'_>) -> Result<Received, Gone> {
-        self.receive_by_ring(None, Some(place))
+    pub fn receive_placing(&self, timeout: Option<Duration>, place: Placing<'_>) -> Result<Received, Gone> {
+        self.receive_by_ring(timeout.map(|timeout| Instant::now() + timeout), Some(place))
     }
 
     /// `None`: there are rings.
     fn receive_by_stream(&self, deadline: Option<Instant>) -> Result<Option<Received>, Gone> {
         let mut incoming = self.incoming.lock();
+        let incoming = incoming.as_mut().ok_or(Gone)?;
         self.drive(async {
             let next = async {
                 match deadline {
@@ -201,7 +246,16 @@ impl Call {
             };
             let next = tokio::select! {
                 biased;
-                () = self.until(|| self.is_cancelled() || self.has_rings()) => return if self.is_cancelled() { Err(Gone) } else { Ok(None) },
+                () = self.until(|| self.is_cancelled() || self.has_rings() || self.is_woken()) => {
+                    return match (self.is_cancelled(), self.has_rings()) {
+                        (true, _) => Err(Gone),
+                        (false, true) => Ok(None),
+                        (false, false) => {
+                            self.shared.woken.store(false, Ordering::Release);
+                            Ok(Some(Received::Late))
+                        }
+                    };
+                }
                 next = next => next,
             };
             match next {
@@ -306,6 +360,10 @@ impl Call {
         self.is_cancelled()
     }
 
+    fn is_woken(&self) -> bool {
+        self.shared.woken.load(Ordering::Acquire)
+    }
+
     /// Waits until that holds; the connection's tasks and other threads bring it about.
     async fn until(&self, condition: impl Fn() -> bool) {
         while !condition() {
@@ -324,7 +382,7 @@ impl Call {
 /// Says where a part of a message goes.
 pub type Placing<'a> = &'a mut dyn FnMut(&[u8], usize) -> Option<Place>;
 
-/// Receives a message into `message`. True: a part has gone to its place, and only what follows it is there.
+/// Receives a message into `message`. The deadline is for it to begin: what has been read of one is not lost. True: a part has gone to its place, and only what follows it is there.
 fn received(
     receiver: &mut rings::Receiver,
     message: &mut Vec<u8>,
@@ -334,20 +392,20 @@ fn received(
     let length = receiver.next(deadline)?;
     if let Some(place) = place.filter(|_| length >= LARGE) {
         message.resize(BEGINNING, 0);
-        receiver.read(message, deadline)?;
+        receiver.read(message, None)?;
         if let Some(Place { start, size, to }) = place(message, usize::try_from(length).unwrap_or(usize::MAX)) {
             let early = &message[start..];
             // SAFETY: so many bytes may be written there (Place), and rings are no device's memory.
             unsafe {
                 early.as_ptr().copy_to_nonoverlapping(to, early.len());
-                receiver.read_to(to.add(early.len()), size - early.len(), deadline)?;
+                receiver.read_to(to.add(early.len()), size - early.len(), None)?;
             }
             message.clear();
-            receiver.rest(message, deadline)?;
+            receiver.rest(message, None)?;
             return Ok(true);
         }
     }
-    receiver.rest(message, deadline)?;
+    receiver.rest(message, None)?;
     Ok(false)
 }
 
@@ -383,44 +441,5 @@ impl Drop for Outgoing {
             self.shared.cancel(); // the call's thread has not ended it
         }
         self.shared.changed.notify_one();
-    }
-}
-
-/// Messages are bytes.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        let size = buffer.remaining();
-        Ok(Some(buffer.copy_to_bytes(size)))
     }
 }

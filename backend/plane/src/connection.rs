@@ -3,7 +3,9 @@
 //! The connection's first call is served by the connection's own thread, further ones that come meanwhile by threads of their own. Whoever
 //! waits drives the sockets for all of them.
 
-use crate::call::{Call, Outgoing, Raw};
+use crate::call::{Call, Outgoing};
+use crate::codec::Raw;
+use crate::passage;
 use crate::server::Inner;
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -67,9 +69,12 @@ impl Socket {
     }
 }
 
-/// Serves a connection until it ends, or the server stops and no call is left.
+/// Serves a connection until it ends, or the server stops and no call is left; or hands it on.
 pub(crate) fn serve(inner: &Arc<Inner>, socket: Socket) -> io::Result<()> {
-    run(inner, socket, None)
+    match if inner.options.hands { passage::pass(inner, socket)? } else { Some(socket) } {
+        Some(socket) => run(inner, socket, None),
+        None => Ok(()),
+    }
 }
 
 /// Says `why` to whatever is called, for at most a second.

@@ -13,14 +13,17 @@
 //! - [`call`]: one call: messages in, messages out, its end
 //! - [`message`]: a guest's message as far as the plane reads it
 //! - [`ring`]: messages through shared memory
+//! - `passage`: connections for sessions in other processes
 //!
 //! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
 
 pub mod call;
+mod codec;
 mod connection;
 pub mod device;
 pub mod listening;
 pub mod message;
+mod passage;
 pub mod replay;
 pub mod ring;
 pub mod server;

@@ -31,6 +31,17 @@ pub enum Kind {
     Rings,
 }
 
+impl Kind {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+            Self::Rings => "rings",
+        }
+    }
+}
+
 impl Listener {
     /// Takes a listening socket over.
     ///

@@ -5,6 +5,8 @@
 //! Nothing is believed: a ticket is good once, for the call that it was made for, and what comes through a ring is read as what comes from a
 //! socket.
 
+use crate::call::Call;
+use crate::listening::Kind;
 use crate::server::Inner;
 use parking_lot::Mutex;
 use rings::{Options, Rings};
@@ -15,11 +17,12 @@ use std::time::{Duration, Instant};
 
 /// What a guest says to come to its rings.
 pub const TICKET_BYTES: usize = 16;
+/// A number that nobody can guess, good once.
+pub type Ticket = [u8; TICKET_BYTES];
 /// How long a guest may take to say it.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A number that nobody can guess.
-pub(crate) fn ticket() -> io::Result<[u8; TICKET_BYTES]> {
+pub(crate) fn ticket() -> io::Result<Ticket> {
     let mut bytes = [0; TICKET_BYTES];
     // SAFETY: so many bytes are ours. Up to 256 bytes come whole, or not at all.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
@@ -36,10 +39,36 @@ pub(crate) fn serve(inner: &Arc<Inner>, mut socket: UnixStream) -> Result<(), St
     socket.set_nonblocking(false).and_then(|()| socket.set_read_timeout(Some(PATIENCE))).map_err(|e| e.to_string())?;
     socket.read_exact(&mut shown).map_err(|error| format!("no ticket came: {error}"))?;
     let call = inner.take_ticket(&shown).ok_or("a ticket that no session has")?;
-    let options = Options { limit: inner.options.message_bytes as u64, ..Options::default() };
-    let rings = rings::offer(socket, &options, Some(Instant::now() + PATIENCE)).map_err(|error| error.to_string())?;
-    call.attach(rings);
+    if inner.options.hands {
+        inner.hand(&call, socket.into(), Kind::Rings);
+    } else {
+        call.attach(offer(inner, socket)?);
+    }
     Ok(())
+}
+
+fn offer(inner: &Inner, socket: UnixStream) -> Result<Rings, String> {
+    let options = Options { limit: inner.options.message_bytes as u64, ..Options::default() };
+    rings::offer(socket, &options, Some(Instant::now() + PATIENCE)).map_err(|error| error.to_string())
+}
+
+/// Serves a guest that has shown its ticket in another process, which has handed its connection on.
+pub(crate) fn take_over(inner: &Arc<Inner>, socket: UnixStream) {
+    let own = inner.clone();
+    let run = move || {
+        let call = offer(&own, socket).and_then(|rings| Call::by_rings(rings).map_err(|error| error.to_string()));
+        match call {
+            Ok(call) => {
+                if own.admit(&call).is_ok() {
+                    own.serve_call(&call);
+                }
+            }
+            Err(why) => own.warn(format_args!("a guest gets no rings: {why}")),
+        }
+    };
+    if let Err(error) = inner.start("farlane-call", Box::new(run)) {
+        inner.warn(format_args!("a guest gets no rings: {error}"));
+    }
 }
 
 /// A call's rings, once it has some.
@@ -101,7 +130,8 @@ pub(crate) fn admit(inner: &Arc<Inner>, socket: UnixStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{Code, Raw, Received};
+    use crate::call::{Code, Received};
+    use crate::codec::Raw;
     use crate::listening::Listener;
     use crate::server::{self, Serve, Server};
     use bytes::Bytes;
@@ -217,6 +247,26 @@ mod tests {
         assert_eq!(ended(&served), "gone");
         drop(call);
         served.server.stop(Duration::ZERO);
+    }
+
+    #[test]
+    fn a_message_that_has_begun_in_time_is_waited_for() {
+        let (ours, mut guest) = rings::pair(&Options::default()).expect("rings");
+        let call = crate::Call::by_rings(ours).expect("a call");
+        let late = call.receive(Some(Duration::from_millis(1)));
+        assert!(matches!(late, Ok(Received::Late)), "{late:?}");
+        guest.sender.begin(8, None).expect("begun");
+        guest.sender.write(&[1; 4], None).expect("written");
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            guest.sender.write(&[2; 4], None).expect("written");
+            guest
+        });
+        match call.receive(Some(Duration::from_millis(20))) {
+            Ok(Received::Other(message)) => assert_eq!(message, [1, 1, 1, 1, 2, 2, 2, 2].as_slice()),
+            other => panic!("{other:?}"),
+        }
+        drop(writer.join());
     }
 
     #[test]

@@ -5,10 +5,11 @@
 
 use crate::call::Call;
 use crate::connection::{self, Socket};
-use crate::listening::{listen, Listener};
-use crate::ring;
+use crate::listening::{listen, Kind, Listener};
+use crate::ring::{self, Ticket};
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -31,6 +32,9 @@ pub trait Serve: Send + Sync + 'static {
     /// The call was cancelled while its thread is busy elsewhere: what runs for it may stop. Once, from the listening thread.
     fn cancelled(&self, call: &Arc<Call>);
 
+    /// The connection belongs to the process that has the call's session (`Options::hands`).
+    fn hand(&self, _call: &Arc<Call>, _connection: OwnedFd, _kind: Kind) {}
+
     /// For the host's log.
     fn warn(&self, text: &str);
 }
@@ -51,6 +55,8 @@ pub struct Options {
     pub silence: Duration,
     /// Guests on Unix sockets may come to the rings' socket.
     pub rings: bool,
+    /// Sessions are in other processes: connections that show a ticket are handed on (`Serve::hand`).
+    pub hands: bool,
     /// How long a connection beyond the limit is told so.
     pub refusal: Duration,
 }
@@ -65,6 +71,7 @@ impl Default for Options {
             keepalive_timeout: Duration::from_secs(20),
             silence: Duration::from_secs(300),
             rings: false,
+            hands: false,
             refusal: Duration::from_secs(1),
         }
     }
@@ -143,8 +150,17 @@ impl Inner {
     }
 
     /// The call with this ticket, which is good once.
-    pub(crate) fn take_ticket(&self, shown: &[u8; ring::TICKET_BYTES]) -> Option<Arc<Call>> {
+    pub(crate) fn take_ticket(&self, shown: &Ticket) -> Option<Arc<Call>> {
         self.calls.lock().values().find(|(call, _)| call.takes_ticket(shown)).map(|(call, _)| call.clone())
+    }
+
+    /// As `take_ticket`, for a connection that is no rings'.
+    pub(crate) fn take_passage(&self, shown: &Ticket) -> Option<Arc<Call>> {
+        self.calls.lock().values().find(|(call, _)| call.takes_passage(shown)).map(|(call, _)| call.clone())
+    }
+
+    pub(crate) fn hand(&self, call: &Arc<Call>, connection: OwnedFd, kind: Kind) {
+        self.serve.hand(call, connection, kind);
     }
 
     /// Whether one more guest may ask for rings at the same time.
@@ -272,6 +288,15 @@ impl Server {
         self.inner.calls.lock().len()
     }
 
+    /// Serves a connection that another process has accepted and handed on; its guest has shown a ticket there.
+    pub fn adopt(&self, connection: OwnedFd, kind: Kind) {
+        match kind {
+            Kind::Tcp => self.inner.connect(Socket::Tcp(connection.into())),
+            Kind::Unix => self.inner.connect(Socket::Unix(connection.into())),
+            Kind::Rings => ring::take_over(&self.inner, connection.into()),
+        }
+    }
+
     /// Takes no new connections, gives the open calls `grace`, then cancels them, which interrupts their work, and waits until they are gone.
     /// Idempotent.
     pub fn stop(&self, grace: Duration) {
@@ -312,77 +337,4 @@ impl Server {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::call::{Code, Raw, Received};
-    use hyper_util::rt::TokioIo;
-    use std::os::unix::net::UnixListener;
-    use tonic::transport::{Channel, Uri};
-
-    /// Answers what it is sent.
-    struct Echo;
-
-    impl Serve for Echo {
-        fn serve(&self, call: &Arc<Call>) {
-            while let Ok(Received::Other(message)) = call.receive(None) {
-                if call.send(&[&message], false).is_err() {
-                    break;
-                }
-            }
-            call.finish(Code::Ok, "");
-        }
-
-        fn cancelled(&self, _: &Arc<Call>) {}
-
-        fn warn(&self, _: &str) {}
-    }
-
-    fn start(name: &str, spawn: Spawn) -> (Server, String) {
-        let path = std::env::temp_dir().join(format!("farlane-plane-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).expect("bound");
-        listener.set_nonblocking(true).expect("set");
-        let server = Server::start_with(Options::default(), Box::new(Echo), vec![Listener::Unix(listener)], spawn);
-        (server.expect("started"), path.to_string_lossy().into_owned())
-    }
-
-    async fn call(path: String, messages: Vec<&'static [u8]>) -> Result<Vec<bytes::Bytes>, Status> {
-        let connector = tower::service_fn(move |_: Uri| {
-            let path = path.clone();
-            async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
-        });
-        let channel = Channel::from_static("http://localhost").connect_with_connector(connector).await;
-        let mut client = tonic::client::Grpc::new(channel.map_err(|error| Status::unavailable(error.to_string()))?);
-        client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
-        let request = tonic::Request::new(tokio_stream::iter(messages.into_iter().map(bytes::Bytes::from_static)));
-        let path = http::uri::PathAndQuery::from_static("/farlane.v1.SessionService/Open");
-        let mut answers = client.streaming(request, path, Raw).await?.into_inner();
-        let mut all = Vec::new();
-        while let Some(answer) = answers.message().await? {
-            all.push(answer);
-        }
-        Ok(all)
-    }
-
-    fn run<T>(future: impl std::future::Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
-    }
-
-    #[test]
-    fn messages_come_and_go_in_order() {
-        let (server, path) = start("echo", spawn);
-        let answers = run(call(path, vec![b"one", b"", b"three"])).expect("answered");
-        assert_eq!(answers, ["one", "", "three"]);
-        server.stop(Duration::from_secs(5));
-        assert_eq!(server.calls(), 0);
-    }
-
-    #[test]
-    fn a_host_that_can_start_no_thread_says_so() {
-        let (server, path) = start("threadless", |_, _| Err(io::Error::from(io::ErrorKind::WouldBlock)));
-        let refused = run(call(path, vec![b"one"])).expect_err("no thread");
-        assert_eq!(refused.code(), Code::ResourceExhausted);
-        assert!(refused.message().contains("limit of threads"), "{refused}");
-        server.stop(Duration::ZERO);
-    }
-}
+mod tests;

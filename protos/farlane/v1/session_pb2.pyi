@@ -30,7 +30,7 @@ class HostMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks")
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again")
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +40,7 @@ class Hello(_message.Message):
     MODULE_DIGESTS_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     CHECKS_FIELD_NUMBER: _ClassVar[int]
+    COMES_AGAIN_FIELD_NUMBER: _ClassVar[int]
     tape_version_min: int
     tape_version_max: int
     client_version: str
@@ -49,7 +50,8 @@ class Hello(_message.Message):
     module_digests: _containers.RepeatedScalarFieldContainer[bytes]
     objects: _containers.RepeatedCompositeFieldContainer[Object]
     checks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ...) -> None: ...
+    comes_again: bool
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ...) -> None: ...
 
 class Object(_message.Message):
     __slots__ = ("identity", "size", "has_manifest")
@@ -62,7 +64,7 @@ class Object(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., size: _Optional[int] = ..., has_manifest: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket")
+    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket", "process_ticket")
     TAPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +81,7 @@ class Welcome(_message.Message):
     CODECS_FIELD_NUMBER: _ClassVar[int]
     CHECKS_FIELD_NUMBER: _ClassVar[int]
     RINGS_TICKET_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_TICKET_FIELD_NUMBER: _ClassVar[int]
     tape_version: int
     host_version: str
     session: str
@@ -95,7 +98,8 @@ class Welcome(_message.Message):
     codecs: _containers.RepeatedScalarFieldContainer[str]
     checks: _containers.RepeatedScalarFieldContainer[str]
     rings_ticket: bytes
-    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ...) -> None: ...
+    process_ticket: bytes
+    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("identity", "content")

@@ -96,6 +96,59 @@ def test_a_signal_ends_a_guest_that_waits(nvcc: Toolchain, host: EmbeddedHost, e
     assert host.alive()
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[tuple[str, str, int]]:
+    """A host that gives each session a process of its own, by a Unix socket and by TCP."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        tcp = f"grpc://127.0.0.1:{probe.getsockname()[1]}"
+    with EmbeddedHost("sim", extra=("--workers", "process", "--warm", "1", "--listen", tcp)) as host:
+        yield host.url, tcp, host._process.pid
+
+
+WAYS = pytest.mark.parametrize(("tcp", "extra"), [(0, SHM), (0, GRPC), (1, GRPC)], ids=["shm", "unix", "tcp"])
+
+
+@WAYS
+def test_a_process_for_each_session(
+    patient: str, host: EmbeddedHost, processes: tuple[str, str, int], tcp: int, extra: dict[str, str]
+) -> None:
+    """The same output, and as many round trips as in the host's own process."""
+    command = [patient, "20", str(3 << 20)]
+    threads = Guest(host.url).run(command, extra=extra)
+    guest = Guest(str(processes[tcp]))
+    guest.run([patient, "1"])  # its image is known from now on
+    outcome = guest.run(command, extra=extra)
+    assert (outcome.stdout, outcome.status) == (threads.stdout, 0), outcome.stderr
+    assert outcome.report.round_trips == threads.report.round_trips
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+@WAYS
+def test_a_lost_process_is_named(
+    nvcc: Toolchain, processes: tuple[str, str, int], tcp: int, extra: dict[str, str]
+) -> None:
+    """Its guest says how it ended, whatever carried its messages; the next session finds another one."""
+    program = ENTRIES["patient"].compiled(nvcc, Build(architecture="sm_75"))[0]
+    guest, host = Guest(str(processes[tcp])), processes[2]
+    environment = guest.environment(program, "calls") | extra
+    process = subprocess.Popen(
+        [program, "1000000"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "round 1\n"
+    for worker in _children(host):  # one that waits for a session as well
+        os.kill(worker, signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "its process ended: signal SIGKILL" in errors
+    assert guest.run([program, "3"], extra=extra).stdout.endswith("PASS\n")
+
+
 def test_many_guests_at_once(patient: str, host: EmbeddedHost) -> None:
     guest = Guest(host.url)
     processes = [

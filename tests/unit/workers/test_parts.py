@@ -1,53 +1,75 @@
-"""Frames, the environment that shares a GPU, and what is printed to standard output."""
+"""Messages, the environment that shares a GPU, and what is printed to standard output."""
 
 from __future__ import annotations
 
+import os
 import socket
-import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.sharing import NoService, Sharing, environment
-from farlane.backend.workers.wire import Gone, Kind, Wire, tape
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Wire, socket.socket]]:
-    ours, theirs = socket.socketpair()
-    yield Wire(ours), theirs
+def ends() -> Iterator[tuple[Control, socket.socket]]:
+    ours, theirs = pair()
+    yield Control(ours), theirs
     ours.close()
     theirs.close()
 
 
-def test_frames_larger_than_the_socket_holds(ends: tuple[Wire, socket.socket]) -> None:
-    wire, other = ends
+def test_many_bytes_and_a_descriptor(ends: tuple[Control, socket.socket]) -> None:
+    control, other = ends
     data = bytes(range(256)) * 20_000
-    thread = threading.Thread(target=wire.send_tape, args=(7, True, memoryview(data)[3:]))
-    thread.start()
-    kind, frame = Wire(other).receive()
-    thread.join()
-    group, last, start = tape(frame)
-    assert (kind, group, last, frame[start:]) == (Kind.TAPE, 7, True, data[3:])
-    assert wire.waits()
-    Wire(other).send(Kind.DONE)
-    assert not wire.waits()
-    assert wire.receive() == (Kind.DONE, b"")
+    control.send(Kind.IMAGE, bulk=data, digest="ab")
+    control.send(Kind.IMAGE, bulk=b"", digest="")
+    reader, writer = os.pipe()
+    control.send(Kind.CONNECTION, descriptor=writer, way="tcp")
+    os.close(writer)
+    there = Control(other)
+    with there.receive() as message:
+        assert (message.kind, message.fields, message.bulk()) == (Kind.IMAGE, {"digest": "ab"}, data)
+    with there.receive() as message:
+        assert message.bulk() == b""
+    with there.receive() as message:
+        assert message.fields == {"way": "tcp"}
+        with os.fdopen(message.take_descriptor(), "wb") as file:
+            file.write(b"through")
+    assert os.read(reader, 16) == b"through"
+    os.close(reader)
+    control.send(Kind.CLOSE)
+    with there.receive() as message, pytest.raises(Gone):
+        message.bulk()
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"\1\0", struct.pack("<IB3x", 5, Kind.REPLY) + b"four", struct.pack("<IB3x", 2**31, 20),
-             struct.pack("<IB3x", 0, 99)]
-)  # fmt: skip
-def test_what_is_no_frame_is_the_end(ends: tuple[Wire, socket.socket], sent: bytes) -> None:
-    wire, other = ends
-    other.sendall(sent)
+    "sent", [b"", b"\1\0", b"[]", b"{}", b'{"kind": 99}', b'{"kind": "READY"}', b'{"kind": [1]}', b"7"]
+)
+def test_what_is_no_message_is_the_end(ends: tuple[Control, socket.socket], sent: bytes) -> None:
+    control, other = ends
+    if sent:
+        other.send(sent)
     other.shutdown(socket.SHUT_WR)
     with pytest.raises(Gone):
-        wire.receive()
+        control.receive()
+
+
+def test_a_message_that_is_dropped_closes_its_descriptor(ends: tuple[Control, socket.socket]) -> None:
+    control, other = ends
+    reader, writer = os.pipe()
+    socket.send_fds(other, [b"no message"], [writer])
+    with pytest.raises(Gone):
+        control.receive()
+    socket.send_fds(other, [b'{"kind": 5}'], [writer])
+    os.close(writer)
+    with control.receive():
+        pass
+    assert os.read(reader, 1) == b""
+    os.close(reader)
 
 
 def test_a_worker_sees_its_gpu_alone(tmp_path: Path) -> None:

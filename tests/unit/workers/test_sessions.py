@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -15,16 +18,20 @@ from typing import Any
 import grpc
 import pytest
 from farlane.backend.device.registry import DeviceUnavailable
-from farlane.backend.errors import DeadTransport, ProtocolError, SessionLost
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Admission, Greeting, Host, Reason, Refused
+from farlane.backend.host.host import TAPE_VERSION_MAX, Host
 from farlane.backend.objects.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
+from farlane.backend.server.service import describe
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
+from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
 from waiting import eventually
+
+OPEN = "/farlane.v1.SessionService/Open"
+TIMEOUT = 60
 
 IMAGE = b"""
 .version 7.5
@@ -51,21 +58,101 @@ def gone(pid: int) -> bool:
         return True
 
 
+def pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    for each in (source, target):
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+class Way:
+    """A socket that a gRPC library connects to; what it says there goes on to the host, behind the ticket."""
+
+    def __init__(self, host: str, path: str, ticket: bytes) -> None:
+        self.target = f"unix:{path}"
+        self._host, self._ticket = host, ticket
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        ours, _ = self._listener.accept()
+        self._listener.close()
+        theirs = socket.socket(socket.AF_UNIX)
+        theirs.connect(self._host)
+        theirs.sendall(b"FARLANE\0" + self._ticket)
+        threading.Thread(target=pump, args=(theirs, ours), daemon=True).start()
+        pump(ours, theirs)
+
+
+class Stream:
+    """One call of SessionService.Open."""
+
+    def __init__(self, target: str) -> None:
+        options = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
+        self._channel = grpc.insecure_channel(target, options=options)
+        self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self.call = self._channel.stream_stream(OPEN, response_deserializer=pb.HostMessage.FromString)(
+            iter(self._outgoing.get, None), timeout=TIMEOUT
+        )
+
+    def send(self, **kind: Any) -> None:
+        self._outgoing.put(pb.GuestMessage(**kind).SerializeToString())
+
+    def end(self) -> tuple[grpc.StatusCode, str]:
+        """How the host ends it."""
+        with contextlib.suppress(grpc.RpcError):
+            for _ in self.call:
+                pass
+        return self.call.code(), self.call.details()
+
+    def close(self) -> None:
+        self._outgoing.put(None)
+        self._channel.close()
+
+
+class Refused(Exception):
+    pass
+
+
 class Guest:
-    def __init__(self, admission: Admission) -> None:
-        self.admission = admission
-        self.session: Any = admission.session
-        self.base = admission.window.base
+    """A guest without a shim: `admission` is its call with the host, `stream` the one with its process."""
+
+    numbers = iter(range(1000))
+
+    def __init__(self, hosted: Hosted, digests: tuple[bytes, ...], mode: str = "calls") -> None:
+        self.admission = Stream(f"unix:{hosted.path}")
+        self.admission.send(
+            hello=pb.Hello(
+                tape_version_min=1, tape_version_max=TAPE_VERSION_MAX, program="test", mode=mode,
+                module_digests=digests, comes_again=True,
+            )
+        )  # fmt: skip
+        first = next(self.admission.call)
+        if first.HasField("refusal"):
+            self.admission.close()
+            raise Refused(first.refusal.message)
+        self.welcome = first.welcome
+        self.base = self.welcome.window_base
         self.group = 0
+        self.session: Any = hosted.host._open[self.welcome.session]
+        self.ticket = self.welcome.process_ticket
+        self.stream = Stream(Way(hosted.path, f"{hosted.path}.{next(self.numbers)}", self.ticket).target)
 
     def submit(self, *records: bytes) -> pb.Reply:
         """One group; its replies joined."""
         self.group += 1
-        data, whole = b"".join(records), pb.Reply()
-        for message in self.session.submit(self.group, data, True):
-            reply = pb.HostMessage.FromString(message).reply
+        self.stream.send(tape=pb.Tape(group=self.group, records=b"".join(records), last=True))
+        whole = pb.Reply()
+        for message in self.stream.call:
+            reply = message.reply
             whole.MergeFrom(pb.Reply(error=reply.error, sticky=reply.sticky, error_message=reply.error_message))
             whole.results += reply.results
+            if reply.last:
+                break
         return whole
 
     def write_and_read(self, data: bytes) -> bytes:
@@ -77,35 +164,48 @@ class Guest:
         assert reply.error == 0
         return bytes(reply.results[32 : 32 + size])
 
-
-class Hosted:
-    def __init__(self, device: str, **options: Any) -> None:
-        self.pool = WorkerPool(device, **options)
-        self.host = Host(SessionProcesses(self.pool), quota=64 << 20)
-
-    def guest(self, *digests: bytes) -> Guest:
-        return Guest(self.host.admit(Greeting(1, TAPE_VERSION_MAX, program="test", module_digests=digests)))
-
-    def end(self, *guests: Guest) -> None:
-        for guest in guests:
-            self.host.end(guest.session, "the test is over")
+    def leave(self) -> None:
+        self.stream.send(goodbye=pb.Goodbye())
+        assert self.admission.end() == (grpc.StatusCode.OK, "")
+        self.close()
 
     def close(self) -> None:
-        assert self.host.sessions == 0
+        self.stream.close()
+        self.admission.close()
+
+
+class Hosted:
+    def __init__(self, folder: Path, device: str, **options: Any) -> None:
+        self.pool = WorkerPool(device, **options)
+        self.host = Host(SessionProcesses(self.pool), quota=64 << 20)
+        self.edge = Edge(self.host)
+        self.path = str(folder / "h")
+        _, tcp = self.edge.listen([parse(f"unix://{self.path}"), parse("grpc://127.0.0.1:0")])
+        self.tcp = tcp.target
+
+    def guest(self, *digests: bytes) -> Guest:
+        return Guest(self, digests)
+
+    def describe(self) -> admin_pb2.DescribeReply:
+        return admin_pb2.DescribeReply.FromString(describe(self.host))
+
+    def close(self) -> None:
+        eventually(lambda: self.host.sessions == 0)
+        self.edge.stop(5)
         self.host.close()
 
 
 @pytest.fixture(scope="module")
-def null() -> Iterator[Hosted]:
-    hosted = Hosted("null", warm=1, limit=2)
+def null(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    hosted = Hosted(tmp_path_factory.mktemp("null"), "null", warm=1, limit=2)
     yield hosted
     hosted.close()
     assert hosted.pool.waiting == hosted.pool.busy == 0
 
 
-def test_a_lost_process_ends_its_session_alone() -> None:
+def test_a_lost_process_ends_its_session_alone(tmp_path: Path) -> None:
     """Two sessions with memory of their own; a kernel that never ends goes with its guest; a killed process with its session."""
-    hosted = Hosted("sim", warm=0)
+    hosted = Hosted(tmp_path, "sim", warm=0)
     first, second = hosted.guest(), hosted.guest()
     try:
         pids = {first.session.pid, second.session.pid, os.getpid()}
@@ -113,6 +213,7 @@ def test_a_lost_process_ends_its_session_alone() -> None:
         for guest, value in ((first, b"first..."), (second, b"second..")):
             assert guest.submit(encode("ALLOCATE", guest.base, 4096)).error == 0
             assert guest.write_and_read(value) == value
+        assert hosted.describe().memory_used == 2 * 4096
         digest = digest_of(IMAGE)
         opened = first.submit(
             encode("MODULE_BEGIN", len(IMAGE), digest), encode("MODULE_CHUNK", len(IMAGE), 0, tail=IMAGE),
@@ -120,68 +221,63 @@ def test_a_lost_process_ends_its_session_alone() -> None:
             encode("FUNCTION_OPEN", 17, 16, 4, 0, tail=b"spin"), encode("MEMSET", first.base, 8, 8, 1, 0, 1, 1, 0),
         )  # fmt: skip
         assert opened.error == 0
-        raised: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                launch = encode("LAUNCH", 17, 1, 1, 1, 1, 1, 1, 1, 0, 8, tail=struct.pack("<Q", first.base))
-                first.submit(launch, encode("DEVICE_SYNCHRONIZE", 1, 0))
-            except BaseException as error:
-                raised.append(error)
-
-        thread = threading.Thread(target=run)
+        launch = encode("LAUNCH", 17, 1, 1, 1, 1, 1, 1, 1, 0, 8, tail=struct.pack("<Q", first.base))
+        thread = threading.Thread(target=first.stream.end)
+        first.stream.send(
+            tape=pb.Tape(group=first.group + 1, records=launch + encode("DEVICE_SYNCHRONIZE", 1, 0), last=True)
+        )
         thread.start()
         thread.join(1)
         assert thread.is_alive(), "the kernel ended by itself"
         assert second.write_and_read(b"meantime") == b"meantime"
-        first.session.interrupt()
+        first.close()
         thread.join(30)
-        assert [type(error) for error in raised] == [DeadTransport]
-        hosted.end(first)
+        assert not thread.is_alive()
         eventually(lambda: gone(first.session.pid))
+        eventually(lambda: hosted.pool.busy == 1)
+        assert second.write_and_read(b"after it") == b"after it"
         os.kill(second.session.pid, signal.SIGKILL)
-        with pytest.raises(SessionLost, match="SIGKILL"):
-            second.write_and_read(b"too late")
-        hosted.end(second)
+        code, details = second.admission.end()
+        assert (code, "SIGKILL" in details) == (grpc.StatusCode.INTERNAL, True), details
         eventually(lambda: hosted.pool.busy == 0)
+        assert hosted.describe().memory_used == 0
+        assert hosted.describe().busy_nanoseconds > 0, "what ended sessions used is forgotten"
     finally:
-        hosted.end(first, second)
+        first.close()
+        second.close()
         hosted.close()
 
 
-def test_a_lost_process_as_a_guest_sees_it(null: Hosted, tmp_path: Path) -> None:
-    """The call ends with INTERNAL and says why; another call goes on."""
-    edge = Edge(null.host)
-    (endpoint,) = edge.listen([parse(f"unix://{tmp_path}/host.sock")])
-    other = null.guest()
-    try:
-        with grpc.insecure_channel(endpoint.target, options=[("grpc.default_authority", "localhost")]) as channel:
-            hello = pb.GuestMessage(hello=pb.Hello(tape_version_min=1, tape_version_max=2, mode="calls"))
-            killed = threading.Event()
+def test_a_lost_process_is_replaced(null: Hosted) -> None:
+    """Its guest reads why; another session goes on, and a new one finds a process."""
+    eventually(lambda: null.pool.busy == 0)
+    other, lost = null.guest(), null.guest()
+    assert lost.submit(encode("FENCE", 1, 0)).error == 0
+    os.kill(lost.session.pid, signal.SIGKILL)
+    code, details = lost.admission.end()
+    assert code is grpc.StatusCode.INTERNAL
+    assert details == f"session {lost.welcome.session} is ended: its process ended: signal SIGKILL"
+    lost.close()
+    assert other.submit(encode("FENCE", 1, 0)).error == 0
+    eventually(lambda: null.pool.busy == 1)
+    eventually(lambda: null.pool.waiting == 1)
+    new = null.guest()
+    assert new.submit(encode("FENCE", 1, 0)).error == 0
+    new.leave()
+    other.leave()
 
-            def messages() -> Iterator[bytes]:
-                yield hello.SerializeToString()
-                assert killed.wait(60)
-                yield pb.GuestMessage(
-                    tape=pb.Tape(group=1, records=encode("FENCE", 1, 0), last=True)
-                ).SerializeToString()
 
-            call = channel.stream_stream(
-                "/farlane.v1.SessionService/Open", response_deserializer=pb.HostMessage.FromString
-            )(messages())
-            name = next(call).welcome.session
-            session = null.host._open[name]
-            os.kill(session.pid, signal.SIGKILL)  # type: ignore[union-attr]
-            killed.set()
-            with pytest.raises(grpc.RpcError):
-                next(call)
-            assert call.code() is grpc.StatusCode.INTERNAL
-            assert "SIGKILL" in call.details()
-        assert other.submit(encode("FENCE", 1, 0)).error == 0
-        eventually(lambda: null.host.sessions == 1)
-    finally:
-        null.end(other)
-        edge.stop(5)
+def test_a_process_that_ended_while_it_waited(null: Hosted) -> None:
+    """No session gets it."""
+    eventually(lambda: null.pool.busy == 0)
+    eventually(lambda: null.pool.waiting == 1)
+    (waiting,) = null.pool._places[0].warm
+    os.kill(waiting.pid, signal.SIGKILL)
+    eventually(lambda: gone(waiting.pid))
+    guest = null.guest()
+    assert guest.session.pid != waiting.pid
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    guest.leave()
 
 
 def test_images_are_shared(null: Hosted) -> None:
@@ -189,36 +285,139 @@ def test_images_are_shared(null: Hosted) -> None:
     digest = digest_of(image)
     eventually(lambda: null.pool.busy == 0)
     first = null.guest(digest)
-    assert first.admission.known_modules == []
+    assert list(first.welcome.known_modules) == []
     uploaded = first.submit(
         encode("MODULE_BEGIN", len(image), digest), encode("MODULE_CHUNK", len(image), 0, tail=image),
         encode("MODULE_END", digest),
     )  # fmt: skip
     assert uploaded.error == 0
-    null.end(first)
+    first.leave()
     second = null.guest(digest)
-    assert list(second.admission.known_modules) == [digest]
+    assert list(second.welcome.known_modules) == [digest]
     assert second.submit(encode("MODULE_OPEN", 16, 0, digest)).error == 0
-    null.end(second)
+    second.leave()
+    eventually(lambda: null.host.sessions == 0)
     assert all(entry.pins == 0 for entry in null.host.images._entries.values())
+
+
+class Objects:
+    """What a host does with the objects of one guest: it keeps them."""
+
+    found: tuple[tuple[bytes, bytes], ...] = ((b"known", b"its manifest"),)
+    wanted = (b"unknown",)
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[bytes, bytes, bool]] = []
+
+    def open(self, peer: str, objects: Any) -> Objects:
+        return self
+
+    def part(self, identity: bytes, data: bytes, last: bool) -> None:
+        self.parts.append((identity, data, last))
+
+    def close(self) -> None:
+        pass
+
+
+def test_objects_come_to_the_host(null: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host says which it wants, and the process that gets them sends them on."""
+    eventually(lambda: null.pool.busy == 0)
+    objects = Objects()
+    monkeypatch.setattr(null.host, "manifests", objects)
+    guest = Guest(null, (), mode="loops")
+    assert [each.content for each in guest.welcome.manifests] == [b"its manifest"]
+    assert list(guest.welcome.wanted_objects) == [b"unknown"]
+    whole = bytes(range(256)) * 4096
+    for data, last in ((whole, False), (b"", False), (b"end", True)):
+        guest.stream.send(object_part=pb.ObjectPart(identity=b"unknown", data=data, last=last))
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    eventually(lambda: len(objects.parts) == 3)
+    assert objects.parts == [(b"unknown", whole, False), (b"unknown", b"", False), (b"unknown", b"end", True)]
+    guest.leave()
 
 
 def test_there_are_so_many_and_no_more(null: Hosted) -> None:
     eventually(lambda: null.pool.busy == 0)
     first, second = null.guest(), null.guest()
-    with pytest.raises(Refused, match="--workers-per-gpu") as caught:
+    with pytest.raises(Refused, match="--workers-per-gpu"):
         null.guest()
-    assert caught.value.reason is Reason.BUSY
     pid = first.session.pid
-    null.end(first)
+    first.leave()
     eventually(lambda: null.pool.busy == 1)
     assert gone(pid)
     eventually(lambda: null.pool.waiting == 1)  # one is ready again
-    with pytest.raises(ProtocolError, match="unknown operation"):
-        second.submit(struct.pack("<IHH", 8, 0xFFFF, 0))
-    null.end(second)
-    with pytest.raises(ProtocolError, match="ended"):
-        second.submit(encode("FENCE", 1, 0))
+    second.stream.send(tape=pb.Tape(group=1, records=struct.pack("<IHH", 8, 0xFFFF, 0), last=True))
+    for ends in (second.stream.end, second.admission.end):
+        code, details = ends()
+        assert code is grpc.StatusCode.INTERNAL
+        assert "unknown operation" in details
+    second.close()
+
+
+def test_a_ticket_is_good_once_and_no_other_is(null: Hosted) -> None:
+    eventually(lambda: null.pool.busy == 0)
+    guest = null.guest()
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    assert len(guest.ticket) == 16
+    for said in (guest.ticket, guest.welcome.rings_ticket, bytes(16)):
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.settimeout(TIMEOUT)
+            stranger.connect(null.path)
+            stranger.sendall(b"FARLANE\0" + said)
+            assert stranger.recv(1) == b""
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.settimeout(TIMEOUT)
+        stranger.connect(null.path)
+        stranger.sendall(b"FARLANE?" + guest.ticket)
+        assert stranger.recv(1) == b""
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    guest.leave()
+
+
+def test_a_session_has_one_connection(null: Hosted) -> None:
+    """The two tickets of a Welcome lead to one process, which takes messages from one of them."""
+    eventually(lambda: null.pool.busy == 0)
+    guest = null.guest()
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    with socket.socket(socket.AF_UNIX) as rings:
+        rings.settimeout(TIMEOUT)
+        rings.connect(f"{null.path}.rings")
+        rings.sendall(guest.welcome.rings_ticket)
+        while rings.recv(64):
+            pass
+    assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    guest.leave()
+
+
+def test_a_guest_that_does_not_come_again(null: Hosted) -> None:
+    """An old one: the host refuses it by TCP, offers it rings, and ends it when its messages come to the host."""
+    old = pb.Hello(tape_version_min=1, tape_version_max=5, mode="calls")
+    by_tcp = Stream(null.tcp)
+    by_tcp.send(hello=old)
+    refusal = next(by_tcp.call).refusal
+    assert refusal.reason == pb.Refusal.VERSION
+    assert "upgrade it" in refusal.message
+    by_tcp.close()
+    beside = Stream(f"unix:{null.path}")
+    beside.send(hello=old)
+    welcome = next(beside.call).welcome
+    assert (len(welcome.rings_ticket), welcome.process_ticket) == (16, b"")
+    beside.send(tape=pb.Tape(group=1, records=encode("FENCE", 1, 0), last=True))
+    code, details = beside.end()
+    assert code is grpc.StatusCode.INTERNAL
+    assert "process of its own" in details
+    beside.close()
+
+
+def test_a_guest_that_goes_before_it_comes(null: Hosted) -> None:
+    eventually(lambda: null.pool.busy == 0)
+    guest = Stream(f"unix:{null.path}")
+    guest.send(hello=pb.Hello(tape_version_min=1, tape_version_max=5, mode="calls", comes_again=True))
+    assert len(next(guest.call).welcome.process_ticket) == 16
+    assert null.pool.busy == 1
+    guest.close()
+    eventually(lambda: null.host.sessions == 0)
+    eventually(lambda: null.pool.busy == 0)
 
 
 def test_no_process_outlives_the_host(tmp_path: Path) -> None:

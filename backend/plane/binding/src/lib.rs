@@ -13,7 +13,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +75,16 @@ impl Call {
         self.inner.ticket().map(|ticket| PyBytes::new(py, &ticket).unbind())
     }
 
+    /// What the guest is to say, once, on another connection, which is handed on.
+    fn passage(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
+        self.inner.passage().map(|ticket| PyBytes::new(py, &ticket).unbind())
+    }
+
+    /// From any thread: the call's own thread gets a TimeoutError where it waits for a message by the stream.
+    fn wake(&self) {
+        self.inner.wake();
+    }
+
     /// The next message: a Tape, the bytes of another one, or None when the guest will send no more.
     ///
     /// Raises CallGone, MessageRefused, TimeoutError.
@@ -115,6 +125,7 @@ struct Functions {
     serve: Py<PyAny>,
     cancelled: Py<PyAny>,
     warn: Py<PyAny>,
+    hand: Option<Py<PyAny>>,
 }
 
 impl Functions {
@@ -137,6 +148,16 @@ impl Serve for Functions {
         self.call(&self.cancelled, call);
     }
 
+    fn hand(&self, call: &Arc<plane::Call>, connection: OwnedFd, kind: Kind) {
+        let Some(hand) = &self.hand else { return };
+        Python::attach(|py| {
+            let call = Call { inner: call.clone() };
+            if let Err(error) = hand.call1(py, (call, connection.into_raw_fd(), kind.name())) {
+                error.write_unraisable(py, None);
+            }
+        });
+    }
+
     fn warn(&self, text: &str) {
         Python::attach(|py| {
             if let Err(error) = self.warn.call1(py, (text,)) {
@@ -146,6 +167,11 @@ impl Serve for Functions {
     }
 }
 
+fn kind_of(name: &str) -> PyResult<Kind> {
+    let known = [Kind::Tcp, Kind::Unix, Kind::Rings].into_iter().find(|kind| kind.name() == name);
+    known.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no kind of socket")))
+}
+
 /// A server that listens.
 ///
 /// Args:
@@ -153,6 +179,8 @@ impl Serve for Functions {
 ///     serve: is given each call, on a thread of the call's own, and finishes it.
 ///     cancelled: is given a call that was cancelled while its thread is busy elsewhere.
 ///     warn: is given a text for the log.
+///     hand: is given each connection that shows the ticket of a call: the call, a descriptor to be closed, and what it
+///         is for.
 ///
 /// Raises OSError.
 #[pyclass(frozen, module = "farlane.backend.plane")]
@@ -163,7 +191,7 @@ struct Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (listeners, serve, cancelled, warn, *, calls, connections, message_bytes, keepalive, keepalive_timeout))]
+    #[pyo3(signature = (listeners, serve, cancelled, warn, *, calls, connections, message_bytes, keepalive, keepalive_timeout, hand = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         listeners: Vec<(RawFd, String)>,
@@ -175,6 +203,7 @@ impl Server {
         message_bytes: usize,
         keepalive: f64,
         keepalive_timeout: f64,
+        hand: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let options = Options {
             calls,
@@ -183,22 +212,18 @@ impl Server {
             keepalive: seconds(keepalive)?,
             keepalive_timeout: seconds(keepalive_timeout)?,
             rings: listeners.iter().any(|(_, kind)| kind == "rings"),
+            hands: hand.is_some(),
             ..Options::default()
         };
         let listeners: PyResult<Vec<_>> = listeners
             .into_iter()
             .map(|(descriptor, kind)| {
-                let kind = match kind.as_str() {
-                    "tcp" => Kind::Tcp,
-                    "unix" => Kind::Unix,
-                    "rings" => Kind::Rings,
-                    other => return Err(PyValueError::new_err(format!("{other:?} is no kind of socket"))),
-                };
                 // SAFETY: the caller gives the descriptors away.
-                unsafe { Listener::adopt(descriptor, kind) }.map_err(|error| PyOSError::new_err(error.to_string()))
+                unsafe { Listener::adopt(descriptor, kind_of(&kind)?) }
+                    .map_err(|error| PyOSError::new_err(error.to_string()))
             })
             .collect();
-        let inner = plane::Server::start(options, Box::new(Functions { serve, cancelled, warn }), listeners?)
+        let inner = plane::Server::start(options, Box::new(Functions { serve, cancelled, warn, hand }), listeners?)
             .map_err(|error| PyOSError::new_err(error.to_string()))?;
         Ok(Self { inner })
     }
@@ -207,6 +232,15 @@ impl Server {
     #[getter]
     fn calls(&self) -> usize {
         self.inner.calls()
+    }
+
+    /// Serves a connection that another process has handed on; the descriptor is the server's from now on.
+    fn adopt(&self, py: Python<'_>, descriptor: RawFd, kind: &str) -> PyResult<()> {
+        let kind = kind_of(kind)?;
+        // SAFETY: the caller gives the descriptor away.
+        let connection = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        py.detach(|| self.inner.adopt(connection, kind));
+        Ok(())
     }
 
     /// Takes no new connections, gives the open calls `grace` seconds, then cancels them and waits until they are gone.

@@ -1,7 +1,7 @@
 //! A session's replay as Python sees it, and the control plane as the replay sees it.
 
 use crate::device::{kept, Direct, Entry, Moment};
-use crate::{gone, Call, CallGone, MessageRefused};
+use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
 use plane::device::{direct, moment};
 use plane::replay::errors::{self, CudaError};
@@ -14,8 +14,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 use tape::operations::code;
 use tape::{Answer, Record};
+
+/// Between looks at a device that is busy still.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 create_exception!(
     farlane_plane,
@@ -332,26 +337,51 @@ impl Replay {
         })
     }
 
-    /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more.
+    /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more. `rest` is called when
+    /// nothing is left to be replayed, again and again until it returns true.
     ///
     /// Raises ProtocolError, CallGone, MessageRefused, and what the control plane ends the session with.
-    fn converse(&self, py: Python<'_>, call: &Call) -> PyResult<Option<Py<PyBytes>>> {
+    #[pyo3(signature = (call, rest = None))]
+    fn converse(&self, py: Python<'_>, call: &Call, rest: Option<Py<PyAny>>) -> PyResult<Option<Py<PyBytes>>> {
         let call = &call.inner;
         let message = py.detach(|| {
             self.locked(|inner| loop {
-                match inner.receive(call) {
-                    Ok(Received::Tape(tape)) => inner
+                match next(inner, call, rest.as_ref())? {
+                    Received::Tape(tape) => inner
                         .submit(&mut Hand(&self.hands), &mut Sent(call), tape.group, &tape.records, tape.last)
                         .map_err(|end| ended(end, || gone(call)))?,
-                    Ok(Received::Other(message)) => return Ok(Some(message)),
-                    Ok(Received::End | Received::Late | Received::Placed(_)) => return Ok(None),
-                    Ok(Received::Refused(status)) => {
+                    Received::Other(message) => return Ok(Some(message)),
+                    Received::Refused(status) => {
                         return Err(MessageRefused::new_err((status.code() as i32, status.message().to_owned())))
                     }
-                    Err(Gone) => return Err(CallGone::new_err(format!("{} is gone", call.peer))),
+                    Received::Late => {}
+                    Received::End | Received::Placed(_) => return Ok(None),
                 }
             })
         })?;
         Ok(message.map(|message| PyBytes::new(py, &message).unbind()))
+    }
+}
+
+/// The next message. `rest` is called while none is there.
+fn next(
+    replay: &mut plane::replay::Replay<Py<PyAny>>,
+    call: &plane::Call,
+    rest: Option<&Py<PyAny>>,
+) -> PyResult<Received> {
+    let mut receive = |timeout| replay.receive(call, timeout).map_err(|Gone| gone(call));
+    let Some(rest) = rest else {
+        return receive(None);
+    };
+    let mut pause = Duration::ZERO;
+    loop {
+        match receive(Some(pause))? {
+            Received::Late => {}
+            received => return Ok(received),
+        }
+        pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        if Python::attach(|py| rest.call0(py)?.extract(py))? {
+            return receive(None);
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::device::ranges::Rows;
 use crate::message::{head, Tape};
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tape::operations::code;
 use tape::MAX_RECORD_BYTES;
 use tonic::Status;
@@ -32,17 +33,17 @@ struct Bulk {
 }
 
 impl<L> Replay<L> {
-    /// The next message. What of it has gone to its place counts as replayed.
+    /// The next message, waited for at most for so long. What of it has gone to its place counts as replayed.
     ///
     /// # Errors
     /// [`Gone`].
-    pub fn receive(&mut self, call: &Call) -> Result<Received, Gone> {
+    pub fn receive(&mut self, call: &Call, timeout: Option<Duration>) -> Result<Received, Gone> {
         if !call.has_rings() {
-            return call.receive(None);
+            return call.receive(timeout);
         }
         let direct = self.direct.clone();
         let (mut held, mut placed) = (None, None);
-        let received = call.receive_placing(&mut |message, length| {
+        let received = call.receive_placing(timeout, &mut |message, length| {
             let bulk = self.bulk(message, length)?;
             held = Some(direct.gate.hold());
             let to = direct.place(&bulk.rows)?;

@@ -200,13 +200,13 @@ def session(store: ManifestStore, identity: bytes, size: int, peer: str = "") ->
 
 def test_manifests_stay_with_the_address_that_uploaded(store: ManifestStore, program: bytes, identity: bytes) -> None:
     """A stranger's file can carry any build-id."""
-    uploading = session(store, identity, len(program), "ipv4:10.0.0.1:5")
+    uploading = session(store, identity, len(program), "tcp:10.0.0.1:5")
     uploading.part(identity, program, True)
     eventually(lambda: store.idle)
-    assert [found for found, _ in session(store, identity, 9, "ipv4:10.0.0.1:77").found] == [identity]
-    other = session(store, identity, 9, "ipv4:10.0.0.2:5")
+    assert [found for found, _ in session(store, identity, 9, "tcp:10.0.0.1:77").found] == [identity]
+    other = session(store, identity, 9, "tcp:10.0.0.2:5")
     assert (other.found, other.wanted) == ([], (identity,))
-    assert scope_of("ipv6:%5B::1%5D:50") == scope_of("ipv6:%5B::1%5D:51") != scope_of("unix:")
+    assert scope_of("tcp:[::1]:50") == scope_of("tcp:[::1]:51") != scope_of("unix:")
 
 
 def test_two_that_send_the_same_at_once(store: ManifestStore, program: bytes, identity: bytes) -> None:

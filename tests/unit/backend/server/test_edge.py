@@ -17,7 +17,7 @@ import grpc
 import pytest
 from farlane.backend import control
 from farlane.backend.device.base import CudaError
-from farlane.backend.device.null import NullDevice
+from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import Host
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
@@ -465,6 +465,25 @@ def test_many_sessions_at_once(served: Served) -> None:
     assert not failures
     assert len(served.contexts) == 24
     served.all_released()
+
+
+def test_a_device_is_told_that_nothing_is_left_to_do(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Again and again, until it has nothing left to do either; then it is left alone until something comes."""
+    looks: list[bool] = []
+
+    def rest(context: NullContext) -> bool:
+        looks.append(len(looks) % 3 == 2)
+        return looks[-1]
+
+    monkeypatch.setattr(NullContext, "rest", rest)
+    wire = served.wire()
+    wire.open()
+    for groups in (1, 2):
+        wire.submit(FENCE)
+        eventually(lambda groups=groups: looks[-1:] == [True] and len(looks) >= 3 * groups)
+    wire.close()
+    served.all_released()
+    assert looks == [False, False, True] * (len(looks) // 3)
 
 
 def test_a_session_that_computes_does_not_hold_up_another(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,5 +10,6 @@ mod connect;
 pub(crate) mod conversation;
 pub(crate) mod leaks;
 pub(crate) mod objects;
+pub(crate) mod process;
 pub(crate) mod thread;
 pub(crate) mod transport;

@@ -48,8 +48,8 @@ pub(crate) struct Shared {
     pub(crate) timer: AgeTimer,
     /// Tells where in the program the call under way comes from.
     pub(crate) origin: OnceLock<fn() -> Origin>,
-    /// The connection, for the child of a fork only.
-    pub(crate) socket: RawFd,
+    /// The connection, and a second one or -1 (`connection::process`); for the child of a fork only.
+    pub(crate) sockets: [RawFd; 2],
     /// A tape is old, but must wait for an acknowledgement.
     pub(crate) overdue: AtomicBool,
     /// Where replies come through shared memory.
@@ -338,7 +338,9 @@ impl Shared {
         // the parent only, and nothing here uses them after this. Closing the child's copies does not end the
         // connection.
         unsafe {
-            libc::close(self.socket);
+            for socket in self.sockets.into_iter().filter(|&socket| socket >= 0) {
+                libc::close(socket);
+            }
             libc::close(self.timer.as_raw_fd());
         }
         if let Some(reading) = &self.reading {

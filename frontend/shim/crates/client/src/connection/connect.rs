@@ -3,16 +3,56 @@
 
 use crate::error::{OpenError, OpenReason};
 use crate::Endpoint;
-use std::io::{self, ErrorKind};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// A connected socket, not blocking.
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+/// Where a connection has led.
+pub(crate) enum Address {
+    /// Not its name: another host may have that, too.
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Socket {
+    /// Where the other end is.
+    pub(crate) fn address(&self) -> io::Result<Address> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map(Address::Tcp),
+            Self::Unix(stream) => {
+                let path = stream.peer_addr()?.as_pathname().map(PathBuf::from);
+                path.map(Address::Unix).ok_or_else(|| ErrorKind::AddrNotAvailable.into())
+            }
+        }
+    }
+}
+
+/// A further connection to the same place, on which `words` are said first.
+pub(crate) fn connect_again(address: &Address, words: &[u8], deadline: Instant) -> io::Result<Socket> {
+    match address {
+        Address::Tcp(address) => {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let mut stream = TcpStream::connect_timeout(address, left)?;
+            stream.write_all(words)?;
+            prepare(&stream)?;
+            Ok(Socket::Tcp(stream))
+        }
+        Address::Unix(path) => {
+            let mut stream = UnixStream::connect(path)?;
+            stream.write_all(words)?;
+            stream.set_nonblocking(true)?;
+            Ok(Socket::Unix(stream))
+        }
+    }
 }
 
 impl AsRawFd for Socket {

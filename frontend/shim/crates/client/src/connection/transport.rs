@@ -9,6 +9,7 @@ use crate::connection::age::AgeTimer;
 use crate::connection::connect::{self, Socket};
 use crate::connection::conversation::converse;
 use crate::connection::leaks::Ignored;
+use crate::connection::process;
 use crate::connection::thread::spawn;
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
@@ -30,7 +31,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::AtomicBool;
 use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
-use std::{fmt, io, thread};
+use std::{fmt, io, mem, thread};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
@@ -126,15 +127,25 @@ impl Task {
 
     fn serve(self, said: oneshot::Receiver<HelloInfo>) -> Result<(), OpenError> {
         let socket = connect::connect(&self.config.endpoint, self.deadline)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(|e| local(&e))?;
+        let address = socket.address().map_err(|e| local(&e))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| local(&e))?;
         runtime.block_on(async move {
             let descriptor = socket.as_raw_fd();
             let channel = self.open_channel(socket).await?;
             let Ok(info) = said.await else { return Ok(()) }; // who opened has panicked
-            let (sender, mut replies, welcome, counters) = self.shake_hands(channel, &info).await?;
+            let (mut sender, mut replies, welcome, counters) = self.shake_hands(channel, &info).await?;
             let timer = AgeTimer::new().map_err(|e| local(&e))?;
             let rings = carrier::join(&self.config, &welcome)?;
-            let shared = Arc::new(self.share(sender, &welcome, counters, timer, descriptor, rings));
+            let mut sockets = [descriptor, -1];
+            let mut process = None;
+            if rings.is_none() && !welcome.process_ticket.is_empty() {
+                let entered = process::enter(&self.config.endpoint, &address, &welcome, self.deadline).await?;
+                sockets[1] = entered.descriptor;
+                let (own, answers) =
+                    (mem::replace(&mut sender, entered.sender), mem::replace(&mut replies, entered.replies));
+                process = Some(process::Admission { _stream: own, replies: answers });
+            }
+            let shared = Arc::new(self.share(sender, &welcome, counters, timer, sockets, rings));
             if shared.reading.is_some() {
                 let own = shared.clone();
                 spawn(move || read_rings(&own)).map_err(|e| local(&e))?;
@@ -143,7 +154,11 @@ impl Task {
                 return Ok(()); // opening timed out meanwhile
             }
             let _guard = FailOnPanic(&shared);
-            match converse(&shared, &mut replies).await {
+            let mut ended = converse(&shared, &mut replies).await;
+            if let Some(admission) = process {
+                ended = admission.last_words(ended).await;
+            }
+            match ended {
                 Ok(()) => shared.fail("the host ended the session"),
                 Err(why) => shared.fail(&why),
             }
@@ -157,7 +172,7 @@ impl Task {
         welcome: &Welcome,
         counters: Counters,
         timer: AgeTimer,
-        socket: RawFd,
+        sockets: [RawFd; 2],
         rings: Option<rings::Rings>,
     ) -> Shared {
         let limits = Limits {
@@ -182,7 +197,7 @@ impl Task {
             counters,
             timer,
             origin: OnceLock::new(),
-            socket,
+            sockets,
             overdue: AtomicBool::new(false),
             reading,
         }
@@ -263,7 +278,7 @@ impl Drop for FailOnPanic<'_> {
     }
 }
 
-fn local(error: &io::Error) -> OpenError {
+pub(crate) fn local(error: &io::Error) -> OpenError {
     OpenError::new(OpenReason::Local, format!("cannot set up the connection: {error}"))
 }
 
@@ -278,6 +293,7 @@ fn hello(info: &HelloInfo, mode: Mode) -> Hello {
         mode: mode.as_str().to_owned(),
         checks: info.checks.clone(),
         module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
+        comes_again: true,
     }
 }
 

@@ -126,6 +126,21 @@ fn a_welcome_that_cannot_be_used() {
     assert_eq!(error.reason, OpenReason::Protocol);
 }
 
+/// A host can lead a guest nowhere but to itself: there is no address to believe, and the guest checks the ticket.
+#[test]
+fn a_ticket_to_a_process_that_leads_nowhere() {
+    for (bytes, expected) in [(15, "its ticket has 15 bytes, not 16"), (4096, "4096 bytes"), (16, "cannot be reached")]
+    {
+        let mut behaviour = Behaviour::default();
+        behaviour.welcome.process_ticket = vec![7; bytes];
+        let host = FakeHost::start(behaviour);
+        let error = fails(&quiet(&host, Mode::Calls));
+        assert_eq!(error.reason, OpenReason::Protocol);
+        assert!(error.message.contains(expected), "{error}");
+        super::eventually("the session ends", || host.seen.lock().ended == 1);
+    }
+}
+
 #[test]
 fn the_program_may_fail_to_open_and_try_again() {
     let host = FakeHost::start(Behaviour::default());

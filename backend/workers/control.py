@@ -1,0 +1,148 @@
+"""What the host's process and a worker say to each other about a session; its messages take another way.
+
+Owns the format: one packet for each message, which is JSON with its kind, and at most one descriptor beside it. That is a
+guest's connection, or a file in memory with bytes that are many (an image, a piece of an object). Both ends are this
+installation, so there are no versions. A worker runs what a guest wants: the host checks sizes and contents.
+
+Locking: any thread may send; one thread receives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import os
+import socket
+from types import TracebackType
+from typing import Any
+
+PACKET_BYTES = 64 << 10
+BULK_LIMIT = 300 << 20  # an image is the largest thing sent
+TEXT_CHARACTERS = 4096  # of what is said for people
+
+
+class Kind(enum.IntEnum):
+    """What a message is."""
+
+    # to the worker
+    OPEN = 1  # name, tape_version, quota, checks
+    CONNECTION = 2  # a descriptor, and what it is for
+    USAGE = 3  # a question
+    INTERRUPT = 4  # the guest has gone
+    CLOSE = 5
+    # to the host
+    READY = 16  # what the device is
+    UNAVAILABLE = 17  # text: why there is no device
+    OPENED = 18  # window, quota
+    REFUSED = 19  # text
+    USED = 20  # memory, busy
+    OBJECT = 21  # bytes of a guest's object: identity, last
+    ENDED = 22  # the session is over: status, details, why, busy
+    # both ways
+    IMAGE = 32  # its digest; its bytes
+
+
+class Gone(Exception):
+    """The other end is no longer there, or says nothing that can be understood."""
+
+
+class Message:
+    """A message that has come. To be used with `with`, which closes what nobody has taken."""
+
+    def __init__(self, kind: Kind, fields: dict[str, Any], descriptor: int | None) -> None:
+        self.kind = kind
+        self.fields = fields
+        self._descriptor = descriptor
+
+    def __enter__(self) -> Message:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def take_descriptor(self) -> int:
+        """The caller's from now on. Raises Gone where there is none."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            raise Gone(f"a message {self.kind.name} without a descriptor")
+        return descriptor
+
+    def bulk(self) -> bytes:
+        """The bytes beside it. Raises Gone: there are none, or too many."""
+        if self._descriptor is None:
+            raise Gone(f"a message {self.kind.name} without its bytes")
+        try:
+            size = os.fstat(self._descriptor).st_size
+            if size > BULK_LIMIT:
+                raise Gone(f"a message {self.kind.name} of {size} bytes")
+            data = bytearray(size)
+            at = 0
+            while at < size and (count := os.preadv(self._descriptor, [memoryview(data)[at:]], at)):
+                at += count
+        except OSError as error:
+            raise Gone(str(error)) from None
+        return bytes(data[:at])
+
+
+class Control:
+    """One end."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+
+    def send(self, kind: Kind, /, *, descriptor: int | None = None, bulk: bytes | None = None, **fields: Any) -> None:
+        """Raises Gone."""
+        packet = json.dumps({"kind": int(kind), **fields}).encode()
+        if bulk is None:
+            self._send(packet, descriptor)
+            return
+        file = os.memfd_create("farlane-bulk")
+        try:
+            rest = memoryview(bulk)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+            self._send(packet, file)
+        except OSError as error:
+            raise Gone(str(error)) from None
+        finally:
+            os.close(file)
+
+    def _send(self, packet: bytes, descriptor: int | None) -> None:
+        try:
+            if descriptor is None:
+                self._socket.send(packet)
+            else:
+                socket.send_fds(self._socket, [packet], [descriptor])
+        except OSError as error:
+            raise Gone(str(error)) from None
+
+    def receive(self) -> Message:
+        """Raises Gone; TimeoutError where a timeout is set."""
+        try:
+            packet, descriptors, _, _ = socket.recv_fds(self._socket, PACKET_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise Gone(str(error)) from None
+        descriptor = descriptors[0] if descriptors else None
+        try:
+            fields = json.loads(packet)
+            return Message(Kind(fields.pop("kind")), fields, descriptor)
+        except (ValueError, KeyError, AttributeError, TypeError):
+            if descriptor is not None:
+                os.close(descriptor)
+            raise Gone("a message that is none" if packet else "the connection has ended") from None
+
+    def timeout(self, seconds: float | None) -> None:
+        self._socket.settimeout(seconds)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # whoever waits for a message finds the end
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,0 +1,79 @@
+//! A session that has a process of its own on the host: the connection that leads there.
+//!
+//! The host admits the session on the first connection and says there how it ends. Its Welcome names a ticket, and no
+//! address: the guest connects to where the first connection has led and says the ticket, before HTTP/2 begins. So a
+//! host can lead a guest nowhere else. Rings need none of this: the host hands them on by itself (`outgoing::carrier`).
+//!
+//! Source: protos/tape.md, "Processes".
+
+use crate::connection::connect::{self, Address};
+use crate::connection::transport::{describe, open_channel, root_cause};
+use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
+use crate::generated_farlane_v1::{GuestMessage, HostMessage};
+use crate::outgoing::carrier::MAX_REPLY_BYTES;
+use crate::{Endpoint, OpenError, OpenReason, Welcome};
+use std::fmt;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+
+const PREAMBLE: &[u8; 8] = b"FARLANE\0";
+const TICKET_BYTES: usize = 16;
+/// How long the host may take to say why a session has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// The way to the session's process.
+pub(crate) struct Entered {
+    pub(crate) sender: UnboundedSender<GuestMessage>,
+    pub(crate) replies: Streaming<HostMessage>,
+    pub(crate) descriptor: RawFd,
+}
+
+/// The call on which the host has admitted the session. It lasts as long as the session.
+pub(crate) struct Admission {
+    pub(crate) _stream: UnboundedSender<GuestMessage>,
+    pub(crate) replies: Streaming<HostMessage>,
+}
+
+/// # Errors
+/// The ticket is none, or the host does not take it.
+pub(crate) async fn enter(
+    endpoint: &Endpoint,
+    address: &Address,
+    welcome: &Welcome,
+    deadline: Instant,
+) -> Result<Entered, OpenError> {
+    let broken = |why: &dyn fmt::Display| {
+        let message = format!("the host at {endpoint} has a process for the session, which cannot be reached: {why}");
+        OpenError::new(OpenReason::Protocol, message)
+    };
+    let ticket = &welcome.process_ticket;
+    if ticket.len() != TICKET_BYTES {
+        return Err(broken(&format_args!("its ticket has {} bytes, not {TICKET_BYTES}", ticket.len())));
+    }
+    let words = [PREAMBLE.as_slice(), ticket].concat();
+    let socket = connect::connect_again(address, &words, deadline).map_err(|error| broken(&error))?;
+    let descriptor = socket.as_raw_fd();
+    let channel = open_channel(endpoint, socket).await.map_err(|error| broken(&root_cause(&error)))?;
+    let (sender, receiver) = unbounded_channel();
+    let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
+    match client.open(UnboundedReceiverStream::new(receiver)).await {
+        Ok(response) => Ok(Entered { sender, replies: response.into_inner(), descriptor }),
+        Err(status) => Err(broken(&describe(&status))),
+    }
+}
+
+impl Admission {
+    /// How the session has ended, where the host says it; else as its process did.
+    pub(crate) async fn last_words(mut self, ended: Result<(), String>) -> Result<(), String> {
+        match tokio::time::timeout(LAST_WORDS, self.replies.message()).await {
+            Ok(Err(status)) => Err(describe(&status)),
+            Ok(Ok(None)) | Err(_) => ended,
+            Ok(Ok(Some(_))) => {
+                Err("protocol error: the host sent a message that belongs to the session's process".to_owned())
+            }
+        }
+    }
+}
