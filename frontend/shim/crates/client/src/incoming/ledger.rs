@@ -1,6 +1,6 @@
 //! What is on its way: groups not yet acknowledged (credit) and results not yet received.
 //!
-//! The background thread completes groups here; threads of the program enter what they send and wait for credit.
+//! The thread that reads replies completes groups here; threads of the program enter what they send and wait for credit.
 //! Locking: the ledger's lock is taken under the outbox's, never the other way round, and never held while waiting for
 //! anything but credit. A waiter's lock is taken under none.
 
@@ -150,7 +150,7 @@ impl Ledger {
         (state.in_flight.len(), state.in_flight_bytes)
     }
 
-    /// Background thread: hands the results of one reply to those who wait for them. The waiters are not woken before
+    /// Who reads replies: hands the results of one reply to those who wait for them. The waiters are not woken before
     /// `acknowledge`, when the group's errors are known as well.
     pub(crate) fn deliver(&self, group: u64, results: &[u8]) -> Result<(), Violation> {
         let open = self.state.lock().in_flight.front().map(|sent| sent.group);
@@ -200,7 +200,7 @@ impl Ledger {
         std::mem::take(&mut self.state.lock().unwatched)
     }
 
-    /// Background thread: the group is done. Returns its credit and wakes whoever waits for its results.
+    /// Who reads replies: the group is done. Returns its credit and wakes whoever waits for its results.
     pub(crate) fn acknowledge(&self, group: u64) -> Result<(), Violation> {
         let mut state = self.state.lock();
         match state.in_flight.front() {

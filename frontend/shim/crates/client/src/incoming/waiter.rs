@@ -1,4 +1,5 @@
-//! One awaited result: a thread waits, the background thread fills it.
+//! One awaited result: a thread waits, the thread that reads replies fills it: often the same
+//! one (`reading`).
 //!
 //! The filler writes DATA straight into the waiting thread's destination, checked against what that thread asked for.
 //! It does so only before `complete`, and the waiting thread leaves only after it, so the destination outlives every
@@ -64,7 +65,7 @@ enum Target {
     },
 }
 
-// SAFETY: the destination's pointer is used by the background thread only, while the thread that handed it in waits
+// SAFETY: the destination's pointer is used by the thread that reads only, while the thread that handed it in waits
 // (see the module's comment); the contract of `Session::read` makes its rows writable for that time.
 unsafe impl Send for State {}
 
@@ -109,7 +110,7 @@ impl Waiter {
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    /// Background thread: the result is there; the next one of a run goes `step` bytes further on. False: it is not.
+    /// Who reads replies: the result is there; the next one of a run goes `step` bytes further on. False: it is not.
     pub(crate) fn advance(&self, step: isize) -> bool {
         let mut state = self.state.lock();
         let State { target, outcome, .. } = &mut *state;
@@ -123,7 +124,7 @@ impl Waiter {
         true
     }
 
-    /// Background thread: one result record for this slot.
+    /// Who reads replies: one result record for this slot.
     pub(crate) fn fill(&self, record: &ResultRecord<'_>) -> Result<(), Unexpected> {
         let mut state = self.state.lock();
         let State { target, outcome, .. } = &mut *state;
@@ -178,7 +179,7 @@ impl Waiter {
         Ok(())
     }
 
-    /// Background thread: nothing more comes. False when the result is not complete (the waiting thread still waits).
+    /// Who reads replies: nothing more comes. False when the result is not complete (the waiting thread still waits).
     pub(crate) fn complete(&self) -> bool {
         let mut state = self.state.lock();
         if state.outcome.is_none() {
