@@ -2,10 +2,11 @@
 //!
 //! `ledger` has the groups on their way, `awaited` what is awaited of each, `waiter` a thread that waits, `contexts`
 //! the errors of each context, `output` what kernels have printed, `reading` decides which
-//! thread reads.
+//! thread reads, `direct` reads bulk data from a ring to where it belongs.
 
 pub(crate) mod awaited;
 pub(crate) mod contexts;
+mod direct;
 pub(crate) mod ledger;
 pub(crate) mod output;
 pub(crate) mod reading;

@@ -325,6 +325,7 @@ impl Shared {
         if done {
             self.rely(|| self.ledger.wait_closed(GOODBYE_WAIT));
         } else {
+            self.rings.iter().for_each(Reading::close);
             self.ledger.close(); // nothing is written into the program's memory any more
         }
         true
@@ -366,10 +367,11 @@ impl Shared {
         if died {
             log::error(format_args!("connection to {} lost: {why}", self.endpoint));
         }
-        self.ledger.close();
+        // Before the ledger's waiters are let go: who writes to their memory is interrupted.
         for reading in self.readings() {
             reading.close();
         }
+        self.ledger.close();
     }
 
     fn readings(&self) -> impl Iterator<Item = &Reading> {

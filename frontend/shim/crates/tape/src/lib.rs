@@ -12,7 +12,7 @@ mod writer;
 
 pub use generated_operations as operations;
 pub use generated_operations::VERSION;
-pub use results::{ResultError, ResultRecord, Results};
+pub use results::{DataHead, ResultError, ResultRecord, Results};
 pub use writer::{record_length, whole_records, Oversized, Writer};
 
 /// Bytes of a record's header.

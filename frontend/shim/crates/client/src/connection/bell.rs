@@ -25,8 +25,9 @@ impl Bell {
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
     }
 
-    /// Waits for the bell, for so long at most, or until one of the descriptors has one of its events.
-    pub(crate) fn wait(&self, others: [(RawFd, libc::c_short); 2], limit: Option<Duration>) {
+    /// Waits for the bell, for so long at most, or until one of the descriptors has one of its events. True: the bell has
+    /// rung, or the second descriptor has.
+    pub(crate) fn wait(&self, others: [(RawFd, libc::c_short); 2], limit: Option<Duration>) -> bool {
         let watch = |(fd, events)| libc::pollfd { fd, events, revents: 0 };
         let [first, second] = others;
         let mut watched = [watch((self.0.as_raw_fd(), libc::POLLIN)), watch(first), watch(second)];
@@ -42,6 +43,7 @@ impl Bell {
             // SAFETY: reads at most 8 bytes into an 8-byte integer; the descriptor does not block.
             unsafe { libc::read(self.0.as_raw_fd(), (&raw mut rings).cast(), size_of::<u64>()) };
         }
+        watched[0].revents != 0 || watched[2].revents != 0
     }
 }
 
@@ -58,9 +60,9 @@ mod tests {
         let bell = Bell::new().expect("an eventfd");
         bell.ring();
         bell.ring();
-        bell.wait([NONE, NONE], None);
+        assert!(bell.wait([NONE, NONE], None));
         let started = Instant::now();
-        bell.wait([NONE, NONE], Some(Duration::from_millis(2)));
+        assert!(!bell.wait([NONE, NONE], Some(Duration::from_millis(2))));
         assert!(started.elapsed() >= Duration::from_millis(2));
     }
 }

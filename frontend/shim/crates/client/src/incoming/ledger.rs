@@ -8,7 +8,7 @@ use crate::incoming::awaited::{Awaited, Run, Violation};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use tape::Results;
+use tape::{DataHead, Results};
 
 /// Fewer calls are not measured: the time would be the connection's.
 const MEASURED_WORK: u64 = 64;
@@ -183,6 +183,27 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// As `deliver`, for so many bytes of data for that slot, which `read` writes to where they belong. `None`: that is
+    /// not how they can come (`Waiter::fill_directly`).
+    pub(crate) fn deliver_directly<E>(
+        &self,
+        group: u64,
+        head: &DataHead,
+        read: impl FnOnce(*mut u8) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let waiter = {
+            let mut state = self.state.lock();
+            if state.in_flight.front().map(|sent| sent.group) != Some(group) {
+                return None;
+            }
+            let index = state.find(group, head.slot)?;
+            state.cursor = index;
+            let Awaited { waiter, run: None, .. } = &state.awaited[index] else { return None };
+            waiter.clone()
+        };
+        waiter.fill_directly(head.offset, head.data_bytes as u64, read)
     }
 
     /// The context of the open group.

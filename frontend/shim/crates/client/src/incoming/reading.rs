@@ -21,6 +21,7 @@ use crate::connection::leaks::Ignored;
 use crate::connection::stream::Stream;
 use crate::connection::thread::{Held, Uncancelled};
 use crate::generated_farlane_v1::HostMessage;
+use crate::incoming::direct;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::shared::Shared;
 use parking_lot::Mutex;
@@ -143,7 +144,8 @@ impl Reading {
             self.taken.store(true, Ordering::SeqCst);
         }
         if waiter.is_over() {
-            if self.relying.load(Ordering::SeqCst) > 0 {
+            // What else is under way may have arrived, and wait where the socket does not tell.
+            if self.relying.load(Ordering::SeqCst) > 0 || shared.ledger.in_flight().0 > 0 {
                 self.bell.ring();
             }
             return waiter.wait();
@@ -178,15 +180,19 @@ impl Reading {
 
     fn attend_stream(&self, shared: &Shared, socket: RawFd, full: &AtomicBool) {
         let timer = (shared.timer.as_raw_fd(), libc::POLLIN);
-        let mut posted = false;
+        let (mut pending, mut posted) = (true, false);
         while !self.closed.load(Ordering::SeqCst) {
-            if (posted || !self.is_quiet()) && self.drain(shared) {
-                let room = if full.load(Ordering::Acquire) { libc::POLLOUT } else { 0 };
-                self.bell.wait([timer, (socket, libc::POLLIN | room)], None);
-            } else {
-                self.bell.wait([timer, NONE], Some(QUIET));
+            if pending && (posted || !self.is_quiet()) {
+                pending = !self.drain(shared);
             }
+            let called = if pending {
+                self.bell.wait([timer, NONE], Some(QUIET))
+            } else {
+                let room = if full.load(Ordering::Acquire) { libc::POLLOUT } else { 0 };
+                self.bell.wait([timer, (socket, libc::POLLIN | room)], None)
+            };
             posted = serve_timer(shared);
+            pending |= called || posted;
         }
     }
 
@@ -263,7 +269,7 @@ enum Step {
 fn step(shared: &Shared, source: &mut Option<Source>, until: Option<Instant>) -> Step {
     let next = match source {
         Some(Source::Stream(stream)) => stream.next(until).map_err(End::Because),
-        Some(Source::Ring(receiver)) => next_of_ring(receiver, until),
+        Some(Source::Ring(receiver)) => next_of_ring(shared, receiver, until),
         None => Err(End::Silent),
     };
     act(shared, next, false)
@@ -285,15 +291,9 @@ fn act(shared: &Shared, next: Result<Option<HostMessage>, End>, may_send: bool) 
 }
 
 /// The next message, if it begins in time.
-fn next_of_ring(receiver: &mut Receiver, until: Option<Instant>) -> Result<Option<HostMessage>, End> {
+fn next_of_ring(shared: &Shared, receiver: &mut Receiver, until: Option<Instant>) -> Result<Option<HostMessage>, End> {
     let broken = |error: &dyn fmt::Display| End::Because(format!("protocol error: {error}"));
-    let mut receive = || {
-        receiver.next(until)?;
-        let mut message = Vec::new();
-        receiver.rest(&mut message, None)?;
-        Ok(message)
-    };
-    match receive() {
+    match direct::receive(shared, receiver, until) {
         Ok(message) => HostMessage::decode(Bytes::from(message)).map(Some).map_err(|error| broken(&error)),
         Err(Error::TimedOut) => Ok(None),
         Err(error @ Error::Violation(_)) => Err(broken(&error)),

@@ -179,6 +179,33 @@ impl Waiter {
         Ok(())
     }
 
+    /// As `fill`, for so many bytes of data that `read` writes to where they belong. `None`: they do not come next, or
+    /// do not lie in one row; `fill` says what is wrong with them. The lock is held meanwhile: who abandons the waiter
+    /// must have interrupted `read`.
+    pub(crate) fn fill_directly<E>(
+        &self,
+        offset: u64,
+        length: u64,
+        read: impl FnOnce(*mut u8) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let mut state = self.state.lock();
+        let State { target, outcome, end } = &mut *state;
+        let Target::Rows { destination, total, received } = target else { return None };
+        let fits = offset == *received && length <= *total - *received;
+        if outcome.is_some() || end.is_some() || destination.height != 1 || !fits {
+            return None;
+        }
+        #[allow(clippy::cast_possible_truncation)] // at most the width, which fits the address space
+        let read = read(destination.ptr.wrapping_add(offset as usize));
+        if read.is_ok() {
+            *received += length;
+            if *received == *total {
+                *outcome = Some(Answer { error: 0, value: 0 });
+            }
+        }
+        Some(read)
+    }
+
     /// Who reads replies: nothing more comes. False when the result is not complete (the waiting thread still waits).
     pub(crate) fn complete(&self) -> bool {
         let mut state = self.state.lock();
