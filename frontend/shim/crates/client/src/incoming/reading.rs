@@ -1,9 +1,10 @@
 //! Replies: the thread that waits for one reads it itself.
 //!
 //! Two sources, one interface: the gRPC stream, whose reader drives the whole connection, and rings in shared memory.
-//! One thread reads at a time. A thread of the program that waits takes the reading over when no other has it, for at
-//! most `TURN`, with signals held back: a handler that ends the process would wait for a reader that it interrupted.
-//! Where no thread of the program waits, or one waits for longer, a thread of ours reads. It keeps away for a moment
+//! One thread reads at a time. A thread of the program that waits takes the reading over when no other has it, in turns
+//! of at most `TURN`, with signals held back: a handler that ends the process would wait for a reader that it
+//! interrupted.
+//! Where no thread of the program waits, or nothing comes in one's turn, a thread of ours reads. It keeps away for a moment
 //! (`QUIET`) after a thread of the program has read, so that it is not in the way of the next wait.
 //!
 //! - The stream's thread never waits while it has the stream: it sleeps until the socket, the age timer or the bell says
@@ -67,6 +68,9 @@ pub(crate) struct Reading {
     relying: AtomicUsize,
     closed: AtomicBool,
     bell: Arc<Bell>,
+    /// Waits that ours has ended.
+    #[cfg(test)]
+    pub(crate) handed_over: AtomicUsize,
 }
 
 impl fmt::Debug for Reading {
@@ -108,6 +112,8 @@ impl Reading {
             relying: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             bell,
+            #[cfg(test)]
+            handed_over: AtomicUsize::new(0),
         }
     }
 
@@ -135,14 +141,8 @@ impl Reading {
     pub(crate) fn wait(&self, shared: &Shared, waiter: &Waiter) -> Option<Answer> {
         let _whole = Uncancelled::begin();
         self.taken.store(true, Ordering::SeqCst);
-        if let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) {
-            let _held = Held::begin();
-            let _ignored = Ignored::begin();
-            let _guard = FailOnPanic::begin(shared);
-            let until = Some(Instant::now() + TURN);
-            while !waiter.is_over() && matches!(step(shared, &mut source, until), Step::Read) {}
-            self.taken.store(true, Ordering::SeqCst);
-        }
+        while !waiter.is_over() && self.turn(shared, waiter) {}
+        self.taken.store(true, Ordering::SeqCst);
         if waiter.is_over() {
             // What else is under way may have arrived, and wait where the socket does not tell.
             if self.relying.load(Ordering::SeqCst) > 0 || shared.ledger.in_flight().0 > 0 {
@@ -150,7 +150,24 @@ impl Reading {
             }
             return waiter.wait();
         }
+        #[cfg(test)]
+        self.handed_over.fetch_add(1, Ordering::SeqCst);
         self.rely(|| waiter.wait())
+    }
+
+    /// Reads until the outcome is there, for so long that signals can be held back. True: messages still come.
+    fn turn(&self, shared: &Shared, waiter: &Waiter) -> bool {
+        let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) else { return false };
+        let _held = Held::begin();
+        let _ignored = Ignored::begin();
+        let _guard = FailOnPanic::begin(shared);
+        let until = Instant::now() + TURN;
+        while matches!(step(shared, &mut source, Some(until)), Step::Read) {
+            if waiter.is_over() || Instant::now() >= until {
+                return true;
+            }
+        }
+        false
     }
 
     /// Waits for something that our thread brings about.
