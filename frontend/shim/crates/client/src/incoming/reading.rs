@@ -144,8 +144,9 @@ impl Reading {
         while !waiter.is_over() && self.turn(shared, waiter) {}
         self.taken.store(true, Ordering::SeqCst);
         if waiter.is_over() {
-            // What else is under way may have arrived, and wait where the socket does not tell.
-            if self.relying.load(Ordering::SeqCst) > 0 || shared.ledger.in_flight().0 > 0 {
+            // What else is under way may have arrived already, in HTTP/2's buffers: the socket does not tell.
+            let hidden = || matches!(self.watched, Watched::Socket(..)) && shared.ledger.in_flight().0 > 0;
+            if self.relying.load(Ordering::SeqCst) > 0 || hidden() {
                 self.bell.ring();
             }
             return waiter.wait();
