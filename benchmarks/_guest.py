@@ -22,7 +22,7 @@ from farlane.frontend.devtools.toolchain import cache_folder, install
 from farlane.frontend.embedded import EmbeddedHost
 
 PROGRAMS = Path(__file__).parent / "programs"
-TRANSPORTS = ("unix", "tcp")
+TRANSPORTS = ("shm", "unix", "tcp")
 RUNS = 5
 
 Numbers = Mapping[str, float]
@@ -42,7 +42,7 @@ def socket_program() -> str:
 
 @contextmanager
 def host(device: str, *extra: str) -> Iterator[dict[str, Guest]]:
-    """A host on both transports; the guests by transport.
+    """A host on a Unix socket and TCP; the guests by transport.
 
     Args:
         extra: further arguments of `farlane serve`.
@@ -51,7 +51,7 @@ def host(device: str, *extra: str) -> Iterator[dict[str, Guest]]:
         probe.bind(("127.0.0.1", 0))
         tcp = f"grpc://127.0.0.1:{probe.getsockname()[1]}"
     with EmbeddedHost(device, extra=("--listen", tcp, *extra)) as serving:
-        yield {"unix": Guest(serving.url), "tcp": Guest(tcp)}
+        yield {"shm": Guest(serving.url, "shm"), "unix": Guest(serving.url, "grpc"), "tcp": Guest(tcp, "grpc")}
 
 
 def measure(guest: Guest, mode: str, *arguments: str, **environment: str) -> tuple[Numbers, reports.Report]:
@@ -67,8 +67,8 @@ def numbers(guest: Guest, mode: str, *arguments: str, **environment: str) -> Num
 
 
 def exchange(transport: str, up: int, down: int, rounds: int) -> Numbers:
-    """A bare exchange of so many bytes between two processes."""
-    command = [socket_program(), transport, str(up), str(down), str(rounds)]
+    """A bare exchange of so many bytes between two processes, over a Unix socket where the transport is shared memory."""
+    command = [socket_program(), "tcp" if transport == "tcp" else "unix", str(up), str(down), str(rounds)]
     found: Numbers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 

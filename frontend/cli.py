@@ -8,12 +8,12 @@ another. The package that its module is in says in `HELP` what it does: only the
 from __future__ import annotations
 
 import argparse
+import glob
 import importlib
 import os
 import sys
-from collections.abc import Mapping
-from importlib.metadata import EntryPoint, distribution, version
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 DISTRIBUTION = "farlane"
 GROUP = "farlane.commands"
@@ -27,13 +27,41 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int: ...
 
 
-def installed() -> dict[str, EntryPoint]:
-    """The subcommands' entry points by name, none of them loaded."""
-    # This distribution's alone: reading the entry points of all that are installed takes longer than most commands.
-    return {entry.name: entry for entry in sorted(distribution(DISTRIBUTION).entry_points.select(group=GROUP))}
+class Entry(NamedTuple):
+    """Where a subcommand is."""
+
+    module: str
+    attribute: str
+
+    def load(self) -> Command:
+        command: Command = getattr(importlib.import_module(self.module), self.attribute)
+        return command
 
 
-def summaries(entries: Mapping[str, EntryPoint]) -> dict[str, str]:
+def installed() -> dict[str, Entry]:
+    """The subcommands' entry points by name, none of them loaded.
+
+    Read from this distribution's own file: `importlib.metadata` takes a third of the time of a command that does little.
+    """
+    for folder in sys.path:
+        for file in glob.glob(os.path.join(glob.escape(folder), f"{DISTRIBUTION}-*.dist-info", "entry_points.txt")):
+            with open(file, encoding="utf-8") as text:
+                return dict(sorted(_entries(text)))
+    raise SystemExit(f"{DISTRIBUTION} is not installed: its entry points are nowhere on Python's path")
+
+
+def _entries(lines: Iterable[str]) -> Iterator[tuple[str, Entry]]:
+    group = ""
+    for line in map(str.strip, lines):
+        if line.startswith("["):
+            group = line.strip("[]")
+        elif group == GROUP and line:
+            name, _, place = line.partition("=")
+            module, _, attribute = place.strip().partition(":")
+            yield name.strip(), Entry(module, attribute)
+
+
+def summaries(entries: Mapping[str, Entry]) -> dict[str, str]:
     """What each subcommand does, in a line: from `HELP` of the package that its module is in, so that no command is loaded."""
     packages = {name: importlib.import_module(entry.module.rpartition(".")[0]) for name, entry in entries.items()}
     return {name: str(package.HELP[name]) for name, package in packages.items()}
@@ -67,6 +95,8 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help="show program's version number and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
         print(f"farlane {version(DISTRIBUTION)}")
         parser.exit()
 
@@ -93,12 +123,12 @@ def main(argv: list[str] | None = None) -> int:
     entries = installed()
     commands: dict[str, Command] = {}
     if given and given[0] in entries:
-        entry = entries[given[0]]
-        entries = {entry.name: entry}
+        name = given[0]
+        entries = {name: entries[name]}
         try:
-            commands[entry.name] = entry.load()
+            commands[name] = entries[name].load()
         except ImportError as error:
-            print(f"farlane: {entry.name} is not available: {error}", file=sys.stderr)
+            print(f"farlane: {name} is not available: {error}", file=sys.stderr)
             return 1
     arguments = build_parser(summaries(entries), commands).parse_args(argv)
     try:

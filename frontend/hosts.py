@@ -22,20 +22,9 @@ def parse_url(text: str) -> HostUrl:
 
 def describe(url: HostUrl, timeout: float = 5.0) -> admin_pb2.DescribeReply:
     """Asks a host about itself. Raises UserError when it cannot be reached."""
-    import grpc  # takes longer than all else of a command that does not ask
-    from farlane.v1 import admin_pb2
+    from farlane.hosturl import description  # gRPC takes longer than all else of a command that does not ask
 
-    with grpc.insecure_channel(url.target, options=hosturl.CHANNEL_OPTIONS) as channel:
-        call = channel.unary_unary(
-            "/farlane.v1.AdminService/Describe",
-            request_serializer=admin_pb2.DescribeRequest.SerializeToString,
-            response_deserializer=admin_pb2.DescribeReply.FromString,
-        )
-        try:
-            reply: admin_pb2.DescribeReply = call(admin_pb2.DescribeRequest(), timeout=timeout)
-            return reply
-        except grpc.RpcError as error:
-            raise UserError(
-                f"no answer from {url}: {error.code().name.lower().replace('_', ' ')}: {error.details()}",
-                "Is `farlane serve` running there, and does it listen on that address?",
-            ) from error
+    try:
+        return description.describe(url, timeout)
+    except description.NoAnswer as error:
+        raise UserError(str(error), "Is `farlane serve` running there, and does it listen on that address?") from error

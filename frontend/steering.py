@@ -7,17 +7,16 @@ A variable that the user has set stays; `FARLANE_STEERING=off` leaves all of the
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Mapping
 from pathlib import Path
-
-from farlane.frontend import hosts
-from farlane.frontend.errors import UserError
 
 SWITCH, ON = "FARLANE_STEERING", "ptx"
 ROOT = Path(__file__).resolve().parent / "cuda"
 PTXAS = ROOT / "bin" / "ptxas"
 TAKE_PTX_ALONE = (None, "sim", "null")  # devices of a host of the guest's own; None is its default
+SHIM = Path(__file__).resolve().parent / "lib" / "libnvidia-ml.so.1"
 SECONDS = 2.0  # that a host may take to say what its devices are
 
 VARIABLES: Mapping[str, str] = {
@@ -32,12 +31,13 @@ VARIABLES: Mapping[str, str] = {
 
 
 def host_takes_ptx_alone(url: str) -> bool:
-    """Whether no device of the host takes machine code. False where no host answers: the program's first CUDA call says so."""
-    try:
-        devices = hosts.describe(hosts.parse_url(url), SECONDS).devices
-    except UserError:
-        return False
-    return bool(devices) and not any(device.takes_machine_code for device in devices)
+    """Whether no device of the host takes machine code. False where no host answers: the program's first CUDA call says so.
+
+    The shim asks (crates/nvml/src/launcher.rs): importing a gRPC library here takes longer than all else of `farlane run`.
+    """
+    ask = ctypes.CDLL(str(SHIM)).farlane_takes_ptx_alone
+    ask.argtypes, ask.restype = (ctypes.c_char_p, ctypes.c_uint), ctypes.c_int
+    return bool(ask(os.fsencode(url), int(SECONDS * 1000)) == 1)
 
 
 def steer(environment: dict[str, str], device: str | None, host: str | None) -> None:

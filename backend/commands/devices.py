@@ -15,8 +15,9 @@ from farlane.backend.device import registry
 from farlane.backend.device.base import Description
 from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.options import DeviceOptions
-from farlane.backend.server import admin_client
 from farlane.backend.server.endpoint import EndpointError, parse
+from farlane.backend.server.messages import description_of
+from farlane.hosturl.description import NoAnswer, describe
 
 
 def lines_of(description: Description) -> Iterator[str]:
@@ -72,12 +73,15 @@ class DevicesCommand:
 
     def _remote(self, url: str) -> int:
         try:
-            answer = admin_client.describe(parse(url))
-        except (EndpointError, admin_client.NoAnswer) as error:
+            answer = describe(parse(url))
+        except EndpointError as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
-        for description in answer.devices:
-            print("\n".join(lines_of(description)))
+        except NoAnswer as error:
+            print(f"farlane: {error}; is `farlane serve` running there?", file=sys.stderr)
+            return 1
+        for device in answer.devices:
+            print("\n".join(lines_of(description_of(device))))
         print(f"host: Farlane {answer.host_version}, {answer.sessions} of {answer.session_limit} sessions open")
         return 0
 

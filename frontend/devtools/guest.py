@@ -32,10 +32,12 @@ class Guest:
 
     Args:
         url: grpc://host:port or unix:///path.
+        transport: as of `farlane run --transport`; None leaves what the environment says.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, transport: str | None = None) -> None:
         self.url = url
+        self.transport = transport
 
     def environment(self, program: str, mode: str, report: Path | None = None) -> dict[str, str]:
         """The environment in which the program's CUDA calls go to the host; settings of ours from outside are dropped."""
@@ -43,7 +45,13 @@ class Guest:
         base = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
         pattern = str(report / "%p.json") if report else None
         return shim_library.guest_environment(
-            base, host=self.url, mode=mode, runtimes=inspected.runtimes, report=pattern, sanitizer=inspected.sanitizer
+            base,
+            host=self.url,
+            mode=mode,
+            runtimes=inspected.runtimes,
+            report=pattern,
+            sanitizer=inspected.sanitizer,
+            transport=self.transport,
         )
 
     def run(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from concurrent import futures
 from pathlib import Path
 
+import grpc
 import pytest
-from farlane.frontend import hosts, shim_library, steering
-from farlane.frontend.errors import UserError
+from farlane.frontend import shim_library, steering
 from farlane.v1 import admin_pb2, session_pb2
 
 PTX = b".version 9.0\n.target sm_90\n"
@@ -70,41 +71,59 @@ def test_what_it_cannot_do_is_fatal(words: list[str], message: str, source: Path
     assert message in done.stderr
 
 
-def reply(*machine_code: bool) -> admin_pb2.DescribeReply:
-    devices = [session_pb2.DeviceDescription(takes_ptx=True, takes_machine_code=takes) for takes in machine_code]
-    return admin_pb2.DescribeReply(devices=devices)
-
-
 @pytest.mark.parametrize(
-    ("device", "host", "steered"),
+    ("device", "answer", "steered"),
     [
         (None, None, True),
         ("sim", None, True),
         ("gpu", None, False),
-        (None, reply(False), True),
-        (None, reply(True), False),
-        (None, reply(False, True), False),
-        (None, reply(), False),
+        (None, True, True),
+        (None, False, False),
     ],
 )
 def test_where_the_device_takes_ptx_alone(
-    device: str | None, host: admin_pb2.DescribeReply | None, steered: bool, monkeypatch: pytest.MonkeyPatch
+    device: str | None, answer: bool | None, steered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "describe", lambda url, timeout: host)
+    monkeypatch.setattr(steering, "host_takes_ptx_alone", lambda url: answer)
     environment = {"PATH": "/bin", "TRITON_PTXAS_PATH": "/mine"}
-    steering.steer(environment, device, "unix:///h" if host else None)
+    steering.steer(environment, device, None if answer is None else "unix:///h")
     assert (environment.get("CUPY_COMPILE_WITH_PTX") == "1") is steered
     assert (environment["PATH"] == f"{steering.PTXAS.parent}{os.pathsep}/bin") is steered
     assert environment["TRITON_PTXAS_PATH"] == "/mine"
 
 
-def test_a_host_that_does_not_answer_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def describe(url: object, timeout: float) -> None:
-        raise UserError("no answer")
+class Describing:
+    """A host that says of its devices whether they take machine code."""
 
-    monkeypatch.setattr(hosts, "describe", describe)
+    def __init__(self, machine_code: tuple[bool, ...]) -> None:
+        devices = [session_pb2.DeviceDescription(takes_ptx=True, takes_machine_code=takes) for takes in machine_code]
+        handler = grpc.unary_unary_rpc_method_handler(
+            lambda request, context: admin_pb2.DescribeReply(devices=devices),
+            request_deserializer=admin_pb2.DescribeRequest.FromString,
+            response_serializer=admin_pb2.DescribeReply.SerializeToString,
+        )
+        self.server = grpc.server(futures.ThreadPoolExecutor(1))
+        service = grpc.method_handlers_generic_handler("farlane.v1.AdminService", {"Describe": handler})
+        self.server.add_generic_rpc_handlers((service,))
+        self.url = f"grpc://127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
+        self.server.start()
+
+
+@pytest.mark.parametrize(
+    ("machine_code", "alone"), [((False,), True), ((True,), False), ((False, True), False), ((), False)]
+)
+def test_a_host_says_what_its_devices_take(machine_code: tuple[bool, ...], alone: bool) -> None:
+    host = Describing(machine_code)
+    try:
+        assert steering.host_takes_ptx_alone(host.url) is alone
+    finally:
+        host.server.stop(None)
+
+
+@pytest.mark.parametrize("url", ["unix:///nowhere/h", "grpc://127.0.0.1:1", "no URL"])
+def test_a_host_that_does_not_answer_changes_nothing(url: str) -> None:
     environment = {"PATH": "/bin"}
-    steering.steer(environment, None, "unix:///h")
+    steering.steer(environment, None, url)
     assert environment == {"PATH": "/bin"}
 
 

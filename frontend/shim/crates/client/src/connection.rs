@@ -1,15 +1,19 @@
-//! The connection to the host, and the background thread that owns it.
+//! The connection to the host, and the background thread that looks after it.
 //!
-//! `connect` opens a socket, `transport` carries a session's stream over it, `conversation` is what the thread does
-//! while the session is open, `age` wakes it when a tape grows old. `objects` sends files that the host asks for,
-//! `admin` asks a host what it is. `thread` makes our threads, `leaks` keeps leak checkers quiet about them.
+//! `connect` opens a socket, `channel` speaks gRPC over it, `transport` opens a session. `stream` moves the session's
+//! bytes for the thread that reads (`incoming/reading.rs`). `conversation` is what is done with a reply, and with a tape
+//! that grows old; `age` and `bell` wake the background thread. `objects` sends files that the host asks for, `admin`
+//! asks a host what it is, `process` leads to a session that has a process of its own. `thread` makes our threads, `leaks` keeps leak checkers quiet about them.
 
 pub(crate) mod admin;
 pub(crate) mod age;
+pub(crate) mod bell;
+mod channel;
 mod connect;
 pub(crate) mod conversation;
 pub(crate) mod leaks;
 pub(crate) mod objects;
 pub(crate) mod process;
-pub(crate) mod thread;
+pub(crate) mod stream;
+pub mod thread;
 pub(crate) mod transport;

@@ -27,6 +27,7 @@ mod tests;
 
 pub use config::{Config, ConfigError, Endpoint, Mode, Transport};
 pub use connection::admin::describe_host;
+pub use connection::thread::spawn;
 pub use error::{Failure, OpenError, OpenReason};
 pub use generated_farlane_v1::Object;
 pub use generated_farlane_v1::{DescribeReply, DeviceDescription, OpenSession, Welcome};

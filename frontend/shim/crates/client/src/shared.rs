@@ -5,6 +5,7 @@
 //! counters, the errors and the status are atomics and need none.
 
 use crate::connection::age::AgeTimer;
+use crate::connection::thread::Uncancelled;
 use crate::incoming::awaited::{Awaited, Run};
 use crate::incoming::contexts::Contexts;
 use crate::incoming::ledger::{Ledger, Patience};
@@ -18,7 +19,7 @@ use crate::report::Section;
 use crate::{log, Failure};
 use parking_lot::{Mutex, MutexGuard};
 use recorder::{Origin, PredictedLaunch, Reason};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -48,12 +49,12 @@ pub(crate) struct Shared {
     pub(crate) timer: AgeTimer,
     /// Tells where in the program the call under way comes from.
     pub(crate) origin: OnceLock<fn() -> Origin>,
-    /// The connection, and a second one or -1 (`connection::process`); for the child of a fork only.
-    pub(crate) sockets: [RawFd; 2],
     /// A tape is old, but must wait for an acknowledgement.
     pub(crate) overdue: AtomicBool,
-    /// Where replies come through shared memory.
-    pub(crate) reading: Option<Reading>,
+    /// Replies that come by the gRPC stream.
+    pub(crate) stream: Reading,
+    /// Where messages go through shared memory: the stream says the session's end only.
+    pub(crate) rings: Option<Reading>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,6 +230,7 @@ impl Shared {
 
     #[inline(never)]
     pub(crate) fn send(&self, outbox: &mut Outbox, awaited: Option<Awaited>) -> Result<(), Failure> {
+        let _whole = Uncancelled::begin();
         match outbox.send(awaited, Patience::Unlimited, &self.ledger, &self.counters) {
             Sent::Yes => Ok(()),
             Sent::NoCredit | Sent::Closed => Err(self.over()),
@@ -321,8 +323,9 @@ impl Shared {
             outbox.close(done, &self.counters);
         }
         if done {
-            self.ledger.wait_closed(GOODBYE_WAIT);
+            self.rely(|| self.ledger.wait_closed(GOODBYE_WAIT));
         } else {
+            self.rings.iter().for_each(Reading::close);
             self.ledger.close(); // nothing is written into the program's memory any more
         }
         true
@@ -334,16 +337,12 @@ impl Shared {
             return;
         }
         self.status.force(Phase::Abandoned);
-        // SAFETY: plain system calls on descriptors that this process inherited; the thread that uses them exists in
-        // the parent only, and nothing here uses them after this. Closing the child's copies does not end the
-        // connection.
+        // SAFETY: a plain system call on a descriptor that this process inherited; the thread that uses it exists in
+        // the parent only, and nothing here uses it after this.
         unsafe {
-            for socket in self.sockets.into_iter().filter(|&socket| socket >= 0) {
-                libc::close(socket);
-            }
             libc::close(self.timer.as_raw_fd());
         }
-        if let Some(reading) = &self.reading {
+        for reading in self.readings() {
             reading.abandon();
         }
     }
@@ -368,10 +367,15 @@ impl Shared {
         if died {
             log::error(format_args!("connection to {} lost: {why}", self.endpoint));
         }
-        self.ledger.close();
-        if let Some(reading) = &self.reading {
+        // Before the ledger's waiters are let go: who writes to their memory is interrupted.
+        for reading in self.readings() {
             reading.close();
         }
+        self.ledger.close();
+    }
+
+    fn readings(&self) -> impl Iterator<Item = &Reading> {
+        [&self.stream].into_iter().chain(&self.rings)
     }
 }
 

@@ -13,6 +13,7 @@
 mod absent;
 mod answer;
 mod device;
+mod launcher;
 mod state;
 mod system;
 mod usage;
@@ -20,6 +21,7 @@ mod usage;
 pub use absent::*;
 pub use answer::Code;
 pub use device::*;
+pub use launcher::farlane_takes_ptx_alone;
 pub use state::{nvmlInit, nvmlInitWithFlags, nvmlInit_v2, nvmlShutdown};
 pub use system::*;
 pub use usage::*;

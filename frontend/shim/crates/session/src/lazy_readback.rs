@@ -26,7 +26,7 @@ mod userfault;
 
 use crate::above::device_may_write_host_memory;
 use crate::call::{Error, Outcome};
-use crate::{frame, lifecycle, log, manifests, output, permission, threads, work};
+use crate::{frame, lifecycle, log, manifests, output, permission, work};
 use client::{Mode, Section};
 use place::Block;
 use std::sync::atomic::{
@@ -129,7 +129,7 @@ fn kernel() -> Option<&'static Userfault> {
             kernel
         })
         .as_ref()?;
-    SERVED.get_or_init(|| threads::spawn("farlane-touches", move || serve(kernel))).then_some(kernel)
+    SERVED.get_or_init(|| client::spawn(c"farlane-touches", move || serve(kernel)).is_ok()).then_some(kernel)
 }
 
 /// Sees touches for ever.

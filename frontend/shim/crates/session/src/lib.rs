@@ -36,6 +36,6 @@ pub mod work;
 pub use call::{callers, frame, function};
 pub use client::log;
 pub use manifests::objects;
-pub use process::{lifecycle, mappings, real, threads};
+pub use process::{lifecycle, mappings, real};
 pub use report::{output, trace};
 pub use thread_state::counters;

@@ -8,13 +8,12 @@
 //! the reason is on stderr once, every call that needs a device returns the same error. Ordering: the digests of
 //! everything registered so far travel in Hello, so that the first kernel of a known image costs no further round trip.
 //!
-//! Rooms: `lifecycle` (fork, exit), `threads` (of this library), `mappings` (the process's memory), `real` (functions
-//! of other libraries that this one defines as well).
+//! Rooms: `lifecycle` (fork, exit), `mappings` (the process's memory), `real` (functions of other libraries that this
+//! one defines as well).
 
 pub mod lifecycle;
 pub mod mappings;
 pub mod real;
-pub mod threads;
 
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -118,6 +118,34 @@ impl<'a> Iterator for Results<'a> {
     }
 }
 
+/// The beginning of a DATA record without an error, whose data are not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataHead {
+    pub slot: u32,
+    pub offset: u64,
+    pub data_bytes: usize,
+    /// The whole record's.
+    pub record_bytes: usize,
+}
+
+impl DataHead {
+    /// Its bytes in front of the data.
+    pub const BYTES: usize = DATA_BYTES;
+
+    /// `None`: what begins with these bytes is no such record.
+    #[must_use]
+    pub fn read(bytes: &[u8; DATA_BYTES]) -> Option<Self> {
+        let (record_bytes, data_bytes) = (u32_at(bytes, 0) as usize, u32_at(bytes, 24) as usize);
+        let sound = u16_at(bytes, 4) == DATA
+            && [u16_at(bytes, 6).into(), u32_at(bytes, 12), u32_at(bytes, 28)] == [0; 3]
+            && record_bytes <= MAX_RECORD_BYTES
+            && data_bytes <= record_bytes
+            && (DATA_BYTES + data_bytes).next_multiple_of(ALIGNMENT) == record_bytes;
+        let head = Self { slot: u32_at(bytes, 8), offset: u64_at(bytes, 16), data_bytes, record_bytes };
+        sound.then_some(head)
+    }
+}
+
 /// `record` has exactly the bytes its length field says, at least the common prefix.
 fn parse(record: &[u8]) -> Result<ResultRecord<'_>, ResultError> {
     let length = record.len();

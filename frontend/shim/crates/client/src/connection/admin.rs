@@ -1,13 +1,14 @@
 //! What a host tells about itself (AdminService.Describe): no session is opened, no thread started, and nothing is left
 //! behind.
 
+use crate::connection::channel::{describe, open_channel, root_cause};
 use crate::connection::connect;
 use crate::connection::leaks::Ignored;
-use crate::connection::transport::{describe, open_channel, root_cause};
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::admin_service_client::AdminServiceClient;
 use crate::generated_farlane_v1::DescribeRequest;
 use crate::{Config, DescribeReply};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Asks the host, on the calling thread.
@@ -30,7 +31,8 @@ pub fn describe_host(config: &Config) -> Result<DescribeReply, OpenError> {
         .build()
         .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot set up the connection: {error}")))?;
     let asked = async {
-        let channel = open_channel(endpoint, socket).await.map_err(|error| broken(root_cause(&error)))?;
+        let channel =
+            open_channel(endpoint, socket, Arc::default()).await.map_err(|error| broken(root_cause(&error)))?;
         let answer = AdminServiceClient::new(channel).describe(DescribeRequest {}).await;
         answer.map(tonic::Response::into_inner).map_err(|status| broken(describe(&status)))
     };

@@ -1,6 +1,6 @@
 //! The age timer: wakes the background thread when the oldest record of a group has waited long enough.
 //!
-//! A timerfd, because arming one costs a thread that appends a single short system call and wakes nobody, and because
+//! A timerfd, because arming one costs a thread that appends a single short system call and wakes no other, and because
 //! the runtime's own timers count in milliseconds. It is armed at most once per expiry, never per record (see
 //! `outbox`).
 
@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// When to look again at a tape that somebody was just working on.
+/// When to look again at a tape that another thread was just working on.
 pub(crate) const RETRY: Duration = Duration::from_micros(50);
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl AgeTimer {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a fresh descriptor that has no other owner.
         Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) } })
     }
 
@@ -39,11 +39,12 @@ impl AgeTimer {
         unsafe { libc::timerfd_settime(self.descriptor.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut()) };
     }
 
-    /// Takes an expiry, so that the descriptor is unreadable again.
-    pub(crate) fn clear(&self) {
+    /// Takes an expiry, so that the descriptor is unreadable again. False: there is none.
+    pub(crate) fn clear(&self) -> bool {
         let mut expiries = 0_u64;
         // SAFETY: reads at most 8 bytes into an 8-byte integer. Not ready is fine: the descriptor does not block.
         unsafe { libc::read(self.descriptor.as_raw_fd(), (&raw mut expiries).cast(), size_of::<u64>()) };
+        expiries > 0
     }
 }
 

@@ -1,65 +1,52 @@
-//! What the background thread does while a session is open: completes groups by their replies and sends tapes that have
+//! What a session's connection does between its calls: completes groups by their replies, and sends tapes that have
 //! grown old.
 
 use crate::connection::age::RETRY;
-use crate::connection::transport::describe;
 use crate::generated_farlane_v1::{host_message, HostMessage, Reply};
 use crate::log;
 use crate::outgoing::outbox::Aged;
 use crate::shared::Shared;
 use prost::Message;
-use std::io;
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering;
-use tokio::io::unix::AsyncFd;
-use tokio::io::Interest;
-use tonic::Streaming;
 
 const CUDA_ERROR_LAUNCH_FAILURE: i32 = 719;
 
-/// Returns when the host has ended the stream, or with the reason why nothing more can be expected from it.
-pub(crate) async fn converse(shared: &Shared, replies: &mut Streaming<HostMessage>) -> Result<(), String> {
-    let timer = watch(shared).map_err(|error| format!("cannot watch the timer: {error}"))?;
-    loop {
-        tokio::select! {
-            biased;
-            message = replies.message() => {
-                let Some(message) = message.map_err(|status| describe(&status))? else {
-                    return Ok(());
-                };
-                handle(shared, message)?;
-            }
-            ready = timer.readable() => {
-                ready.map_err(|error| format!("cannot watch the timer: {error}"))?.clear_ready();
-                shared.timer.clear();
-                let overdue = shared.overdue.swap(false, Ordering::AcqRel);
-                if expire(shared) || overdue && send_aged(shared) {
-                    shared.overdue.store(true, Ordering::Release);
-                    if shared.ledger.in_flight().0 == 0 {
-                        shared.timer.arm(RETRY); // another thread has read the last acknowledgement meanwhile
-                    }
-                }
-            }
+/// The background thread: sends an old tape if the timer has run out. True when something was sent.
+pub(crate) fn serve_timer(shared: &Shared) -> bool {
+    if !shared.timer.clear() {
+        return false;
+    }
+    let overdue = shared.overdue.swap(false, Ordering::AcqRel);
+    let mut aged = expire(shared);
+    if aged == Aged::No && overdue {
+        aged = send_aged(shared);
+    }
+    if aged == Aged::Later {
+        shared.overdue.store(true, Ordering::Release);
+        if shared.ledger.in_flight().0 == 0 {
+            shared.timer.arm(RETRY); // another thread has read the last acknowledgement meanwhile
         }
     }
+    aged == Aged::Sent
 }
 
-/// Does what a reply says, and sends an old tape that waited for that.
+/// Does what a reply says. An old tape that waited for that is sent: here if the calling thread `may_send`, else soon, by
+/// the timer's thread. A thread of the program leaves when it has its answer, and who reads a ring waits for no room in
+/// the other one: the host may wait for the reader.
 ///
 /// # Errors
 /// What the host did against the protocol.
-pub(crate) fn handle(shared: &Shared, message: HostMessage) -> Result<(), String> {
+pub(crate) fn handle(shared: &Shared, message: HostMessage, may_send: bool) -> Result<(), String> {
     shared.counters.bytes_down.add(message.encoded_len() as u64);
     let Some(host_message::Kind::Reply(reply)) = message.kind else {
         return Err("protocol error: the host sent something else than a reply".to_owned());
     };
     let acknowledged = complete(shared, &reply).map_err(|violation| format!("protocol error: {violation}"))?;
     if acknowledged && shared.overdue.load(Ordering::Acquire) {
-        if shared.reading.is_some() {
-            // Who reads a ring waits for no room in the other one: the host may wait for the reader. The timer's thread sends.
-            shared.timer.arm(RETRY);
+        if may_send {
+            shared.overdue.store(send_aged(shared) == Aged::Later, Ordering::Release);
         } else {
-            shared.overdue.store(send_aged(shared), Ordering::Release);
+            shared.timer.arm(RETRY);
         }
     }
     Ok(())
@@ -88,35 +75,20 @@ fn complete(shared: &Shared, reply: &Reply) -> Result<bool, crate::incoming::awa
     Ok(reply.last)
 }
 
-/// True when the tape is old, but must wait for an acknowledgement.
-fn expire(shared: &Shared) -> bool {
+fn expire(shared: &Shared) -> Aged {
     match shared.outbox.try_lock() {
-        Some(mut outbox) => outbox.expire(&shared.timer, &shared.ledger, &shared.counters) == Aged::Later,
+        Some(mut outbox) => outbox.expire(&shared.timer, &shared.ledger, &shared.counters),
         None => {
-            // Somebody is appending or sending: look again a little later.
+            // Another thread is appending or sending: look again a little later.
             shared.timer.arm(RETRY);
-            false
+            Aged::No
         }
     }
 }
 
-fn send_aged(shared: &Shared) -> bool {
+fn send_aged(shared: &Shared) -> Aged {
     match shared.outbox.try_lock() {
-        Some(mut outbox) => outbox.send_aged(&shared.ledger, &shared.counters) == Aged::Later,
-        None => true,
+        Some(mut outbox) => outbox.send_aged(&shared.ledger, &shared.counters),
+        None => Aged::Later,
     }
-}
-
-struct Watched(RawFd);
-
-impl AsRawFd for Watched {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0
-    }
-}
-
-fn watch(shared: &Shared) -> io::Result<AsyncFd<Watched>> {
-    let watched = Watched(shared.timer.as_raw_fd());
-    // SAFETY: the descriptor is `shared`'s, which outlives the conversation.
-    unsafe { AsyncFd::register_with_interest(watched, Interest::READABLE) }.map_err(|error| error.into_parts().1)
 }

@@ -79,7 +79,7 @@ impl Session {
                 upload.changed.notify_all();
             }
         };
-        if let Err(error) = spawn(thread) {
+        if let Err(error) = spawn(c"farlane-objects", thread) {
             log::info(format_args!("no object is sent to the host: {error}"));
             upload.state.lock().running = false;
         }

@@ -6,14 +6,16 @@
 //!
 //! Source: protos/tape.md, "Processes".
 
+use crate::connection::channel::{describe, open_channel, root_cause};
 use crate::connection::connect::{self, Address};
-use crate::connection::transport::{describe, open_channel, root_cause};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::{GuestMessage, HostMessage};
 use crate::outgoing::carrier::MAX_REPLY_BYTES;
 use crate::{Endpoint, OpenError, OpenReason, Welcome};
 use std::fmt;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -44,6 +46,7 @@ pub(crate) async fn enter(
     address: &Address,
     welcome: &Welcome,
     deadline: Instant,
+    full: Arc<AtomicBool>,
 ) -> Result<Entered, OpenError> {
     let broken = |why: &dyn fmt::Display| {
         let message = format!("the host at {endpoint} has a process for the session, which cannot be reached: {why}");
@@ -56,7 +59,7 @@ pub(crate) async fn enter(
     let words = [PREAMBLE.as_slice(), ticket].concat();
     let socket = connect::connect_again(address, &words, deadline).map_err(|error| broken(&error))?;
     let descriptor = socket.as_raw_fd();
-    let channel = open_channel(endpoint, socket).await.map_err(|error| broken(&root_cause(&error)))?;
+    let channel = open_channel(endpoint, socket, full).await.map_err(|error| broken(&root_cause(&error)))?;
     let (sender, receiver) = unbounded_channel();
     let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
     match client.open(UnboundedReceiverStream::new(receiver)).await {
@@ -67,12 +70,12 @@ pub(crate) async fn enter(
 
 impl Admission {
     /// How the session has ended, where the host says it; else as its process did.
-    pub(crate) async fn last_words(mut self, ended: Result<(), String>) -> Result<(), String> {
+    pub(crate) async fn last_words(mut self, ended: String) -> String {
         match tokio::time::timeout(LAST_WORDS, self.replies.message()).await {
-            Ok(Err(status)) => Err(describe(&status)),
+            Ok(Err(status)) => describe(&status),
             Ok(Ok(None)) | Err(_) => ended,
             Ok(Ok(Some(_))) => {
-                Err("protocol error: the host sent a message that belongs to the session's process".to_owned())
+                "protocol error: the host sent a message that belongs to the session's process".to_owned()
             }
         }
     }

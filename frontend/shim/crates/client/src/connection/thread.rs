@@ -4,22 +4,26 @@
 //! the thread is not there to hold it.
 
 use crate::connection::leaks::Ignored;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void, CStr};
 use std::panic::{self, AssertUnwindSafe};
 use std::{io, mem, ptr};
 
-type Run = Box<dyn FnOnce() + Send>;
+struct Run {
+    name: &'static CStr,
+    body: Box<dyn FnOnce() + Send>,
+}
 
 /// Spawns a thread, detached, with the program's signals blocked: its handlers must run on its own threads. The signals of
 /// faults stay deliverable, so that writing a result to a bad address ends as it would in the program. What the thread allocates is no leak.
 ///
 /// # Errors
 /// The system makes no thread.
-pub(crate) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub fn spawn(name: &'static CStr, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let _ignored = Ignored::begin();
-    let run: *mut Run = Box::into_raw(Box::new(Box::new(run)));
-    let _signals = HeldSignals::begin(); // the thread inherits the mask
-                                         // SAFETY: the attributes are initialized before use, and live over the calls. `start` takes `run` over, once, if there is a thread; else it is taken back here.
+    let run = Box::into_raw(Box::new(Run { name, body: Box::new(body) }));
+    let _held = Held::begin();
+    // SAFETY: the attributes are initialized before use, and live over the calls. `start` takes `run` over, once, if
+    // there is a thread; else it is taken back here. The thread inherits the mask of signals.
     unsafe {
         let mut attributes: libc::pthread_attr_t = mem::zeroed();
         libc::pthread_attr_init(&raw mut attributes);
@@ -46,33 +50,65 @@ extern "C" fn start(run: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn`'s box, which is this thread's alone.
     let run = unsafe { Box::from_raw(run.cast::<Run>()) };
     // SAFETY: the calling thread's own name, which ends with zero.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"farlane".as_ptr()) };
-    let _ = panic::catch_unwind(AssertUnwindSafe(run)); // it says for itself what went wrong
+    unsafe { libc::prctl(libc::PR_SET_NAME, run.name.as_ptr()) };
+    let _ = panic::catch_unwind(AssertUnwindSafe(run.body)); // it says for itself what went wrong
     ptr::null_mut()
 }
 
-/// The calling thread's signals are held back while this lives, and those of threads that it makes for ever; the signals of faults are not.
-pub(crate) struct HeldSignals(libc::sigset_t);
+/// The calling thread's signals are held back while this lives, and those of threads that it makes for ever; the signals
+/// of faults are not. It is not cancelled, either.
+pub(crate) struct Held {
+    signals: libc::sigset_t,
+    _whole: Uncancelled,
+}
 
-impl HeldSignals {
+impl Held {
     pub(crate) fn begin() -> Self {
-        // SAFETY: the sets are initialized by sigfillset before use and live over the calls; only this thread's mask changes.
+        // SAFETY: the sets are initialized by sigfillset before use and live over the calls; only this thread's mask
+        // changes.
         unsafe {
             let mut blocked: libc::sigset_t = mem::zeroed();
-            let mut before: libc::sigset_t = mem::zeroed();
+            let mut signals: libc::sigset_t = mem::zeroed();
             libc::sigfillset(&raw mut blocked);
             for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
                 libc::sigdelset(&raw mut blocked, fault);
             }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut before);
-            Self(before)
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut signals);
+            Self { signals, _whole: Uncancelled::begin() }
         }
     }
 }
 
-impl Drop for HeldSignals {
+impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: the mask from before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, ptr::null_mut()) };
+    }
+}
+
+/// No other thread cancels the calling one (pthread_cancel) while this lives: the system calls of the connection are
+/// places where it could, and what it unwinds with must not come through Rust's frames.
+pub(crate) struct Uncancelled(c_int);
+
+extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// PTHREAD_CANCEL_DISABLE
+const CANCEL_DISABLE: c_int = 1;
+
+impl Uncancelled {
+    pub(crate) fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: the calling thread's own state; `before` lives over the call.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut before) };
+        Self(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the state from before.
+        unsafe { pthread_setcancelstate(self.0, ptr::null_mut()) };
     }
 }

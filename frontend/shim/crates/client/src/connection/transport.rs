@@ -1,50 +1,47 @@
-//! The background thread from its start to its end: connection, handshake, then `conversation` until the session is
-//! over.
+//! The background thread from its start to its end: connection, handshake, then `reading` until the session is over.
 //!
-//! What the guest says first is put together by the thread that opens, while this one connects. It owns the gRPC stream
-//! and is the only thread that fills results. It never waits for a lock that a thread of the program holds while
-//! waiting for the host: the outbox, which such a thread may hold, is only tried.
+//! What the guest says first is put together by the thread that opens, while this one connects. This one never waits for
+//! a lock that a thread of the program holds while waiting for the host: the outbox, which such a thread may hold, is
+//! only tried.
 
 use crate::connection::age::AgeTimer;
-use crate::connection::connect::{self, Socket};
-use crate::connection::conversation::converse;
+use crate::connection::bell::Bell;
+use crate::connection::channel::{describe, open_channel, root_cause};
+use crate::connection::connect;
 use crate::connection::leaks::Ignored;
 use crate::connection::process;
+use crate::connection::stream::Stream;
 use crate::connection::thread::spawn;
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
 use crate::incoming::contexts::Contexts;
 use crate::incoming::ledger::Ledger;
-use crate::incoming::reading::Reading;
+use crate::incoming::reading::{Reading, Source, Watched};
 use crate::outgoing::carrier::{self, post, Carrier, MAX_REPLY_BYTES};
 use crate::outgoing::outbox::{Limits, Outbox};
 use crate::report::counters::Counters;
 use crate::session::HelloInfo;
 use crate::shared::{self, Shared};
 use crate::{log, Config, Endpoint, Mode, Welcome};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use prost::Message;
-use std::os::fd::{AsRawFd, RawFd};
+use std::ffi::CStr;
+use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::AtomicBool;
 use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
-use std::{fmt, io, mem, thread};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use std::{fmt, io, mem};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::{Channel, Uri};
-use tonic::{Code, Status, Streaming};
+use tonic::transport::Channel;
+use tonic::{Code, Streaming};
 
-/// Bytes the host may send ahead of us: bulk data must not wait for window updates.
-const STREAM_WINDOW_BYTES: u32 = 8 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// The largest HTTP/2 frame the host may send: bulk data in few pieces.
-const FRAME_BYTES: u32 = 256 << 10;
+/// Of the connection's threads.
+const NAME: &CStr = c"farlane";
 
 /// With it loops are not recorded: it has no templates.
 const OLDEST_TAPE: u32 = 1;
@@ -69,7 +66,7 @@ pub(crate) fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result
     // No buffer: a session that is opened too late is never taken for one that somebody has.
     let (report, reports) = mpsc::sync_channel(0);
     let task = Task { config: config.clone(), deadline, report };
-    spawn(move || task.run(said))
+    spawn(NAME, move || task.run(said))
         .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot start the connection's thread: {error}")))?;
     let mut error = timed_out(config);
     // What is received below reports a connection that has failed meanwhile.
@@ -128,64 +125,66 @@ impl Task {
     fn serve(self, said: oneshot::Receiver<HelloInfo>) -> Result<(), OpenError> {
         let socket = connect::connect(&self.config.endpoint, self.deadline)?;
         let address = socket.address().map_err(|e| local(&e))?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| local(&e))?;
-        runtime.block_on(async move {
-            let descriptor = socket.as_raw_fd();
-            let channel = self.open_channel(socket).await?;
-            let Ok(info) = said.await else { return Ok(()) }; // who opened has panicked
-            let (mut sender, mut replies, welcome, counters) = self.shake_hands(channel, &info).await?;
-            let timer = AgeTimer::new().map_err(|e| local(&e))?;
-            let rings = carrier::join(&self.config, &welcome)?;
-            let mut sockets = [descriptor, -1];
-            let mut process = None;
-            if rings.is_none() && !welcome.process_ticket.is_empty() {
-                let entered = process::enter(&self.config.endpoint, &address, &welcome, self.deadline).await?;
-                sockets[1] = entered.descriptor;
-                let (own, answers) =
-                    (mem::replace(&mut sender, entered.sender), mem::replace(&mut replies, entered.replies));
-                process = Some(process::Admission { _stream: own, replies: answers });
+        let (mut descriptor, mut full, mut beside) = (socket.as_raw_fd(), Arc::new(AtomicBool::new(false)), -1);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| local(&e))?;
+        let opened = runtime.block_on(async {
+            let channel = open_channel(&self.config.endpoint, socket, full.clone())
+                .await
+                .map_err(|error| self.broken(&root_cause(&error)))?;
+            match said.await {
+                Ok(info) => self.shake_hands(channel, &info).await.map(Some),
+                Err(_) => Ok(None), // who opened has panicked
             }
-            let shared = Arc::new(self.share(sender, &welcome, counters, timer, sockets, rings));
-            if shared.reading.is_some() {
-                let own = shared.clone();
-                spawn(move || read_rings(&own)).map_err(|e| local(&e))?;
+        });
+        let Some((mut sender, mut replies, welcome, counters)) = opened? else { return Ok(()) };
+        let rings = carrier::join(&self.config, &welcome)?;
+        let mut admission = None;
+        if rings.is_none() && !welcome.process_ticket.is_empty() {
+            (full, beside) = (Arc::new(AtomicBool::new(false)), descriptor);
+            let entering = process::enter(&self.config.endpoint, &address, &welcome, self.deadline, full.clone());
+            let entered = runtime.block_on(entering)?;
+            descriptor = entered.descriptor;
+            let (own, answers) =
+                (mem::replace(&mut sender, entered.sender), mem::replace(&mut replies, entered.replies));
+            admission = Some(process::Admission { _stream: own, replies: answers });
+        }
+        let stream = Source::Stream(Stream::new(replies, admission, runtime));
+        let bell = Arc::new(Bell::new().map_err(|e| local(&e))?);
+        let stream = Reading::new(stream, Watched::Socket(descriptor, full, beside), bell.clone());
+        let timer = AgeTimer::new().map_err(|e| local(&e))?;
+        let (carrier, ring) = match rings {
+            None => (Carrier::Stream(sender, bell), None),
+            Some(rings::Rings { sender: own, receiver, handle }) => {
+                let bell = Arc::new(Bell::new().map_err(|e| local(&e))?);
+                let reading = Reading::new(Source::Ring(receiver), Watched::Ring(handle), bell);
+                (Carrier::Rings { sender: own, _stream: sender }, Some(reading))
             }
-            if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_err() {
-                return Ok(()); // opening timed out meanwhile
-            }
-            let _guard = FailOnPanic(&shared);
-            let mut ended = converse(&shared, &mut replies).await;
-            if let Some(admission) = process {
-                ended = admission.last_words(ended).await;
-            }
-            match ended {
-                Ok(()) => shared.fail("the host ended the session"),
-                Err(why) => shared.fail(&why),
-            }
-            Ok(())
-        })
+        };
+        let shared = Arc::new(self.share(&welcome, counters, timer, stream, carrier, ring));
+        if shared.rings.is_some() {
+            let own = shared.clone();
+            spawn(NAME, move || own.rings.iter().for_each(|rings| rings.run(&own))).map_err(|e| local(&e))?;
+        }
+        if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_ok() {
+            shared.stream.run(&shared); // else opening timed out meanwhile
+        }
+        Ok(())
     }
 
     fn share(
         &self,
-        sender: UnboundedSender<GuestMessage>,
         welcome: &Welcome,
         counters: Counters,
         timer: AgeTimer,
-        sockets: [RawFd; 2],
-        rings: Option<rings::Rings>,
+        stream: Reading,
+        carrier: Carrier,
+        rings: Option<Reading>,
     ) -> Shared {
         let limits = Limits {
             group_bytes: self.config.group_bytes.clamp(1, usize::try_from(welcome.credit_bytes).unwrap_or(usize::MAX)),
             message_bytes: welcome.message_bytes as usize,
             age: self.config.age,
             record_loops: self.config.mode == Mode::Loops && welcome.tape_version >= TEMPLATES,
-        };
-        let (carrier, reading) = match rings {
-            None => (Carrier::Stream(sender), None),
-            Some(rings::Rings { sender: own, receiver, handle }) => {
-                (Carrier::Rings { sender: own, _stream: sender }, Some(Reading::new(receiver, handle)))
-            }
         };
         Shared {
             endpoint: self.config.endpoint.to_string(),
@@ -197,9 +196,9 @@ impl Task {
             counters,
             timer,
             origin: OnceLock::new(),
-            sockets,
             overdue: AtomicBool::new(false),
-            reading,
+            stream,
+            rings,
         }
     }
 
@@ -207,10 +206,6 @@ impl Task {
         let endpoint = &self.config.endpoint;
         let message = format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST");
         OpenError::new(OpenReason::Protocol, message)
-    }
-
-    async fn open_channel(&self, socket: Socket) -> Result<Channel, OpenError> {
-        open_channel(&self.config.endpoint, socket).await.map_err(|error| self.broken(&root_cause(&error)))
     }
 
     async fn shake_hands(
@@ -259,26 +254,7 @@ impl Task {
     }
 }
 
-/// The thread that reads rings, as long as the session lasts.
-fn read_rings(shared: &Shared) {
-    if let Some(reading) = &shared.reading {
-        let _ =
-            panic::catch_unwind(AssertUnwindSafe(|| reading.run(shared))).map_err(|_| shared.fail("internal error"));
-    }
-}
-
-/// Whatever happens to the background thread, nobody waits for it for ever.
-struct FailOnPanic<'a>(&'a Shared);
-
-impl Drop for FailOnPanic<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.fail("internal error");
-        }
-    }
-}
-
-pub(crate) fn local(error: &io::Error) -> OpenError {
+fn local(error: &io::Error) -> OpenError {
     OpenError::new(OpenReason::Local, format!("cannot set up the connection: {error}"))
 }
 
@@ -332,60 +308,5 @@ fn check_checks(endpoint: &Endpoint, wanted: &[String], welcome: &Welcome) -> Re
             );
             Err(OpenError::new(OpenReason::Version, message))
         }
-    }
-}
-
-/// A channel over this one socket; it never connects again.
-pub(crate) async fn open_channel(endpoint: &Endpoint, socket: Socket) -> Result<Channel, tonic::transport::Error> {
-    let authority = match endpoint {
-        Endpoint::Tcp { .. } => endpoint.to_string().replacen("grpc://", "http://", 1),
-        Endpoint::Unix(_) => "http://localhost".to_owned(),
-    };
-    let mut socket = Some(socket);
-    let connector = tower::service_fn(move |_: Uri| {
-        let taken = socket.take();
-        async move { taken.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)).and_then(adopt) }
-    });
-    Channel::from_shared(authority)
-        .unwrap_or_else(|_| Channel::from_static("http://localhost")) // a name that no URI can hold
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_frame_size(FRAME_BYTES)
-        .connect_with_connector(connector)
-        .await
-}
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-fn adopt(socket: Socket) -> io::Result<TokioIo<Box<dyn Stream>>> {
-    let stream: Box<dyn Stream> = match socket {
-        Socket::Tcp(stream) => Box::new(TcpStream::from_std(stream)?),
-        Socket::Unix(stream) => Box::new(UnixStream::from_std(stream)?),
-    };
-    Ok(TokioIo::new(stream))
-}
-
-/// A gRPC status in words: what the connection suffered from, or what the host said.
-pub(crate) fn describe(status: &Status) -> String {
-    match std::error::Error::source(status) {
-        Some(cause) => root_cause(cause),
-        None if status.message().is_empty() => status.code().to_string(),
-        None => status.message().to_owned(),
-    }
-}
-
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    let text = cause.to_string();
-    // HTTP/2's words for it, which carry no kind of error that could be asked for.
-    let ended = ["broken pipe", "connection reset", "unexpected end of file"].iter().any(|words| text.contains(words));
-    if ended {
-        "the host closed the connection".to_owned()
-    } else {
-        text
     }
 }

@@ -36,6 +36,11 @@ impl Awaited {
         Self { watched: false, ..Self::new(slot, waiter) }
     }
 
+    /// A thread waits for it.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
     /// Its results may be in several groups.
     pub(crate) fn is_several(&self) -> bool {
         self.run.is_some()

@@ -1,6 +1,6 @@
 //! What is on its way: groups not yet acknowledged (credit) and results not yet received.
 //!
-//! The background thread completes groups here; threads of the program enter what they send and wait for credit.
+//! The thread that reads replies completes groups here; threads of the program enter what they send and wait for credit.
 //! Locking: the ledger's lock is taken under the outbox's, never the other way round, and never held while waiting for
 //! anything but credit. A waiter's lock is taken under none.
 
@@ -8,7 +8,7 @@ use crate::incoming::awaited::{Awaited, Run, Violation};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-use tape::Results;
+use tape::{DataHead, Results};
 
 /// Fewer calls are not measured: the time would be the connection's.
 const MEASURED_WORK: u64 = 64;
@@ -150,7 +150,7 @@ impl Ledger {
         (state.in_flight.len(), state.in_flight_bytes)
     }
 
-    /// Background thread: hands the results of one reply to those who wait for them. The waiters are not woken before
+    /// Who reads replies: hands the results of one reply to those who wait for them. The waiters are not woken before
     /// `acknowledge`, when the group's errors are known as well.
     pub(crate) fn deliver(&self, group: u64, results: &[u8]) -> Result<(), Violation> {
         let open = self.state.lock().in_flight.front().map(|sent| sent.group);
@@ -185,6 +185,27 @@ impl Ledger {
         Ok(())
     }
 
+    /// As `deliver`, for so many bytes of data for that slot, which `read` writes to where they belong. `None`: that is
+    /// not how they can come (`Waiter::fill_directly`).
+    pub(crate) fn deliver_directly<E>(
+        &self,
+        group: u64,
+        head: &DataHead,
+        read: impl FnOnce(*mut u8) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let waiter = {
+            let mut state = self.state.lock();
+            if state.in_flight.front().map(|sent| sent.group) != Some(group) {
+                return None;
+            }
+            let index = state.find(group, head.slot)?;
+            state.cursor = index;
+            let Awaited { waiter, run: None, .. } = &state.awaited[index] else { return None };
+            waiter.clone()
+        };
+        waiter.fill_directly(head.offset, head.data_bytes as u64, read)
+    }
+
     /// The context of the open group.
     pub(crate) fn context(&self) -> u32 {
         self.state.lock().in_flight.front().map_or(0, |sent| sent.context)
@@ -200,7 +221,7 @@ impl Ledger {
         std::mem::take(&mut self.state.lock().unwatched)
     }
 
-    /// Background thread: the group is done. Returns its credit and wakes whoever waits for its results.
+    /// Who reads replies: the group is done. Returns its credit and wakes whoever waits for its results.
     pub(crate) fn acknowledge(&self, group: u64) -> Result<(), Violation> {
         let mut state = self.state.lock();
         match state.in_flight.front() {

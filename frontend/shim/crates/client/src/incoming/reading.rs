@@ -1,45 +1,77 @@
-//! Replies that come through shared memory: the thread that waits for one reads them itself.
+//! Replies: the thread that waits for one reads it itself.
 //!
-//! One thread reads at a time. A thread of the program that waits takes the reading over when nobody has it, for at most `TURN`, with signals held
-//! back: a handler that ends the process would wait for a reader that it interrupted. Where nobody waits, or someone waits for longer, a thread of
-//! ours reads. It keeps away for a moment (`QUIET`) after a thread of the program has read, so that it is not in the way of the next wait.
+//! Two sources, one interface: the gRPC stream, whose reader drives the whole connection, and rings in shared memory.
+//! One thread reads at a time. A thread of the program that waits takes the reading over when no other has it, in turns
+//! of at most `TURN`, with signals held back: a handler that ends the process would wait for a reader that it
+//! interrupted.
+//! Where no thread of the program waits, or nothing comes in one's turn, a thread of ours reads. It keeps away for a moment
+//! (`QUIET`) after a thread of the program has read, so that it is not in the way of the next wait.
 //!
-//! Locking: the receiver's lock, then the ledger's and the waiters'; never the outbox's, which is only tried (`conversation`).
+//! - The stream's thread never waits while it has the stream: it sleeps until the socket, the age timer or the bell says
+//!   that there is something to do, does that, and lets go. It also sends what has grown old, what was posted without a
+//!   wait, and what HTTP/2 says by itself.
+//! - The rings' thread waits inside the ring, where it cannot look at anything else. The gRPC stream beside the rings
+//!   has a reading of its own, whose thread sees the session's end and the timer.
+//!
+//! Locking: the source's lock, then the ledger's and the waiters'; never the outbox's, which is only tried
+//! (`conversation`).
 
-use crate::connection::conversation::handle;
+use crate::connection::bell::{Bell, NONE};
+use crate::connection::conversation::{handle, serve_timer};
 use crate::connection::leaks::Ignored;
-use crate::connection::thread::HeldSignals;
+use crate::connection::stream::Stream;
+use crate::connection::thread::{Held, Uncancelled};
 use crate::generated_farlane_v1::HostMessage;
+use crate::incoming::direct;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::shared::Shared;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use prost::Message;
 use rings::{Error, Handle, Receiver};
-use std::fmt;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 /// How long a thread of the program reads for itself before it leaves that to ours.
 const TURN: Duration = Duration::from_millis(2);
 /// How long ours keeps away behind a thread of the program.
 const QUIET: Duration = Duration::from_millis(1);
-/// How long ours lets go for a thread that it has answered, which may read for itself the next time.
+/// How long the rings' thread lets go for a thread that it has answered, which may read for itself the next time.
 const PAUSE: Duration = Duration::from_micros(50);
 /// The gRPC stream says why the session has ended; how long it may take to.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// The receiving end of a session's rings.
+/// Where replies come from.
+pub(crate) enum Source {
+    Stream(Stream),
+    Ring(Receiver),
+}
+
+/// What our thread looks at while it has not got the source.
+pub(crate) enum Watched {
+    /// The stream's socket, and whether it took less than it was to send; and that of a session's admission, or -1
+    /// (`connection::process`).
+    Socket(RawFd, Arc<AtomicBool>, RawFd),
+    Ring(Handle),
+}
+
+/// One source, and who reads it.
 pub(crate) struct Reading {
-    receiver: Mutex<Receiver>,
-    handle: Handle,
-    /// A thread of the program has read, or wanted to, since ours looked.
+    /// `None`: it has ended.
+    source: Mutex<Option<Source>>,
+    watched: Watched,
+    /// A thread of the program reads, has read, or wanted to, since ours looked.
     taken: AtomicBool,
     /// Threads that rely on ours.
     relying: AtomicUsize,
     closed: AtomicBool,
-    quiet: Mutex<()>,
-    wake: Condvar,
+    bell: Arc<Bell>,
+    /// Waits that ours has ended.
+    #[cfg(test)]
+    pub(crate) handed_over: AtomicUsize,
 }
 
 impl fmt::Debug for Reading {
@@ -49,19 +81,200 @@ impl fmt::Debug for Reading {
 }
 
 impl Shared {
+    /// Where replies are waited for.
+    fn reading(&self) -> &Reading {
+        self.rings.as_ref().unwrap_or(&self.stream)
+    }
+
     /// Waits for something that the connection's threads bring about.
     pub(crate) fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
-        match &self.reading {
-            Some(reading) => reading.rely(wait),
-            None => wait(),
-        }
+        self.reading().rely(wait)
     }
 
     /// Waits for the outcome; `None` when the session ended first.
     pub(crate) fn wait(&self, waiter: &Waiter) -> Option<Answer> {
-        match &self.reading {
-            Some(reading) => reading.wait(self, waiter),
-            None => waiter.wait(),
+        self.reading().wait(self, waiter)
+    }
+}
+
+/// Why nothing more comes from a source.
+enum End {
+    Because(String),
+    /// The other source says why.
+    Silent,
+}
+
+impl Reading {
+    pub(crate) fn new(source: Source, watched: Watched, bell: Arc<Bell>) -> Self {
+        Self {
+            source: Mutex::new(Some(source)),
+            watched,
+            taken: AtomicBool::new(false),
+            relying: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            bell,
+            #[cfg(test)]
+            handed_over: AtomicUsize::new(0),
+        }
+    }
+
+    /// Nothing more is read, and nothing is waited for in a full ring.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        if let Watched::Ring(handle) = &self.watched {
+            handle.interrupt();
+        }
+        self.bell.ring();
+    }
+
+    /// In the child of a fork. Async-signal-safe.
+    pub(crate) fn abandon(&self) {
+        match &self.watched {
+            Watched::Socket(socket, _, beside) => {
+                for socket in [*socket, *beside].into_iter().filter(|&socket| socket >= 0) {
+                    // SAFETY: a plain system call on a descriptor that this process inherited; the threads that use it
+                    // exist in the parent only, and nothing here uses it after this. Closing the child's copy does not
+                    // end the connection.
+                    unsafe { libc::close(socket) };
+                }
+            }
+            Watched::Ring(handle) => handle.close_in_child(),
+        }
+    }
+
+    /// Waits for the outcome; `None` when the session ended first.
+    pub(crate) fn wait(&self, shared: &Shared, waiter: &Waiter) -> Option<Answer> {
+        let _whole = Uncancelled::begin();
+        self.taken.store(true, Ordering::SeqCst);
+        while !waiter.is_over() && self.turn(shared, waiter) {}
+        self.taken.store(true, Ordering::SeqCst);
+        if waiter.is_over() {
+            // What else is under way may have arrived already, in HTTP/2's buffers: the socket does not tell.
+            let hidden = || matches!(self.watched, Watched::Socket(..)) && shared.ledger.in_flight().0 > 0;
+            if self.relying.load(Ordering::SeqCst) > 0 || hidden() {
+                self.bell.ring();
+            }
+            return waiter.wait();
+        }
+        #[cfg(test)]
+        self.handed_over.fetch_add(1, Ordering::SeqCst);
+        self.rely(|| waiter.wait())
+    }
+
+    /// Reads until the outcome is there, for so long that signals can be held back. True: messages still come.
+    fn turn(&self, shared: &Shared, waiter: &Waiter) -> bool {
+        let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) else { return false };
+        let _held = Held::begin();
+        let _ignored = Ignored::begin();
+        let _guard = FailOnPanic::begin(shared);
+        let until = Instant::now() + TURN;
+        while matches!(step(shared, &mut source, Some(until)), Step::Read) {
+            if waiter.is_over() || Instant::now() >= until {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Waits for something that our thread brings about.
+    pub(crate) fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let _whole = Uncancelled::begin();
+        self.relying.fetch_add(1, Ordering::SeqCst);
+        self.bell.ring();
+        let result = wait();
+        self.relying.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    /// Our thread, until the session is over.
+    pub(crate) fn run(&self, shared: &Shared) {
+        let _guard = FailOnPanic::begin(shared);
+        match &self.watched {
+            Watched::Socket(socket, full, beside) => self.attend_stream(shared, *socket, full, *beside),
+            Watched::Ring(_) => self.attend_ring(shared),
+        }
+        *self.source.lock() = None;
+    }
+
+    /// Whether a thread of the program has read just now, and none relies on ours.
+    fn is_quiet(&self) -> bool {
+        self.taken.swap(false, Ordering::SeqCst) && self.relying.load(Ordering::SeqCst) == 0
+    }
+
+    fn attend_stream(&self, shared: &Shared, socket: RawFd, full: &AtomicBool, beside: RawFd) {
+        let timer = (shared.timer.as_raw_fd(), libc::POLLIN);
+        let (mut pending, mut posted) = (true, false);
+        while !self.closed.load(Ordering::SeqCst) {
+            if pending && (posted || !self.is_quiet()) {
+                pending = !self.drain(shared);
+            }
+            let called = if pending {
+                self.bell.wait([timer, NONE, NONE], Some(QUIET))
+            } else {
+                let room = if full.load(Ordering::Acquire) { libc::POLLOUT } else { 0 };
+                self.bell.wait([timer, (socket, libc::POLLIN | room), (beside, libc::POLLIN)], None)
+            };
+            posted = serve_timer(shared);
+            pending |= called || posted;
+        }
+    }
+
+    /// Does what can be done at once. False: another thread drives.
+    fn drain(&self, shared: &Shared) -> bool {
+        let Some(mut source) = self.source.try_lock() else { return false };
+        while let Some(Source::Stream(stream)) = source.as_mut() {
+            if !matches!(act(shared, stream.poll().map_err(End::Because), true), Step::Read) {
+                break;
+            }
+        }
+        true
+    }
+
+    fn attend_ring(&self, shared: &Shared) {
+        while !self.closed.load(Ordering::SeqCst) {
+            if self.is_quiet() {
+                self.bell.wait([NONE; 3], Some(QUIET));
+                continue;
+            }
+            let mut source = self.source.lock();
+            let read = loop {
+                match step(shared, &mut source, None) {
+                    Step::Read if self.taken.load(Ordering::SeqCst) => break true,
+                    Step::Read => {}
+                    Step::Late | Step::End => break false,
+                }
+            };
+            drop(source);
+            if !read {
+                if !shared.ledger.wait_closed(LAST_WORDS) && !self.closed.load(Ordering::SeqCst) {
+                    shared.fail("the host has given up the shared memory");
+                }
+                return;
+            }
+            if self.relying.load(Ordering::SeqCst) > 0 {
+                self.bell.wait([NONE; 3], Some(PAUSE));
+            }
+        }
+    }
+}
+
+/// A thread that panics while it has the connection leaves no other waiting for it for ever.
+struct FailOnPanic<'a> {
+    shared: &'a Shared,
+    /// The panic is another one.
+    before: bool,
+}
+
+impl<'a> FailOnPanic<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        Self { shared, before: thread::panicking() }
+    }
+}
+
+impl Drop for FailOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() && !self.before {
+            self.shared.fail("internal error");
         }
     }
 }
@@ -75,129 +288,38 @@ enum Step {
     End,
 }
 
-impl Reading {
-    pub(crate) fn new(receiver: Receiver, handle: Handle) -> Self {
-        Self {
-            receiver: Mutex::new(receiver),
-            handle,
-            taken: AtomicBool::new(false),
-            relying: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
-            quiet: Mutex::new(()),
-            wake: Condvar::new(),
-        }
-    }
+/// Reads one message, if it begins in time, and does what it says.
+fn step(shared: &Shared, source: &mut Option<Source>, until: Option<Instant>) -> Step {
+    let next = match source {
+        Some(Source::Stream(stream)) => stream.next(until).map_err(End::Because),
+        Some(Source::Ring(receiver)) => next_of_ring(shared, receiver, until),
+        None => Err(End::Silent),
+    };
+    act(shared, next, false)
+}
 
-    /// Nothing more is read, and nothing is waited for in a full ring.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        self.handle.interrupt();
-        self.nudge();
-    }
-
-    /// In the child of a fork. Async-signal-safe.
-    pub(crate) fn abandon(&self) {
-        self.handle.close_in_child();
-    }
-
-    /// Waits for the outcome; `None` when the session ended first.
-    pub(crate) fn wait(&self, shared: &Shared, waiter: &Waiter) -> Option<Answer> {
-        if let Some(mut receiver) = self.receiver.try_lock() {
-            let _signals = HeldSignals::begin();
-            let _ignored = Ignored::begin();
-            let until = Instant::now() + TURN;
-            while !waiter.is_over() && matches!(self.step(shared, &mut receiver, Some(until)), Step::Read) {}
-            self.taken.store(true, Ordering::SeqCst);
-            drop(receiver);
-            if waiter.is_over() {
-                if self.relying.load(Ordering::SeqCst) > 0 {
-                    self.nudge();
-                }
-                return waiter.wait();
-            }
-        } else {
-            self.taken.store(true, Ordering::SeqCst);
-        }
-        self.rely(|| waiter.wait())
-    }
-
-    /// Waits for something that our thread brings about.
-    pub(crate) fn rely<T>(&self, wait: impl FnOnce() -> T) -> T {
-        self.relying.fetch_add(1, Ordering::SeqCst);
-        self.nudge();
-        let result = wait();
-        self.relying.fetch_sub(1, Ordering::SeqCst);
-        result
-    }
-
-    fn nudge(&self) {
-        let _quiet = self.quiet.lock();
-        self.wake.notify_all();
-    }
-
-    fn keep_away(&self, time: Duration) {
-        self.wake.wait_for(&mut self.quiet.lock(), time);
-    }
-
-    /// Our thread.
-    pub(crate) fn run(&self, shared: &Shared) {
-        while !self.closed.load(Ordering::SeqCst) {
-            if self.taken.swap(false, Ordering::SeqCst) && self.relying.load(Ordering::SeqCst) == 0 {
-                self.keep_away(QUIET);
-                continue;
-            }
-            let mut receiver = self.receiver.lock();
-            loop {
-                match self.step(shared, &mut receiver, None) {
-                    Step::Read if self.taken.load(Ordering::SeqCst) => break,
-                    Step::Read => {}
-                    Step::Late | Step::End => {
-                        drop(receiver);
-                        if !shared.ledger.wait_closed(LAST_WORDS) && !self.closed.load(Ordering::SeqCst) {
-                            shared.fail("the host has given up the shared memory");
-                        }
-                        return;
-                    }
-                }
-            }
-            drop(receiver);
-            if self.relying.load(Ordering::SeqCst) > 0 {
-                self.keep_away(PAUSE);
-            }
-        }
-    }
-
-    /// Reads one message, if it begins in time, and does what it says.
-    fn step(&self, shared: &Shared, receiver: &mut Receiver, until: Option<Instant>) -> Step {
-        let message = match message(receiver, until) {
-            Ok(message) => message,
-            Err(Error::TimedOut) => return Step::Late,
-            Err(error @ Error::Violation(_)) => {
-                shared.fail(&format!("protocol error: {error}"));
-                return Step::End;
-            }
-            Err(_) => return Step::End,
-        };
-        match HostMessage::decode(Bytes::from(message)) {
-            Ok(message) => match handle(shared, message) {
-                Ok(()) => Step::Read,
-                Err(why) => {
-                    shared.fail(&why);
-                    Step::End
-                }
-            },
-            Err(error) => {
-                shared.fail(&format!("protocol error: {error}"));
-                Step::End
-            }
-        }
-    }
+/// Does what a message says. `may_send`: the calling thread may send what has waited for that.
+fn act(shared: &Shared, next: Result<Option<HostMessage>, End>, may_send: bool) -> Step {
+    let why = match next {
+        Ok(None) => return Step::Late,
+        Err(End::Silent) => return Step::End,
+        Err(End::Because(why)) => why,
+        Ok(Some(message)) => match handle(shared, message, may_send) {
+            Ok(()) => return Step::Read,
+            Err(why) => why,
+        },
+    };
+    shared.fail(&why);
+    Step::End
 }
 
 /// The next message, if it begins in time.
-fn message(receiver: &mut Receiver, until: Option<Instant>) -> Result<Vec<u8>, Error> {
-    receiver.next(until)?;
-    let mut message = Vec::new();
-    receiver.rest(&mut message, None)?;
-    Ok(message)
+fn next_of_ring(shared: &Shared, receiver: &mut Receiver, until: Option<Instant>) -> Result<Option<HostMessage>, End> {
+    let broken = |error: &dyn fmt::Display| End::Because(format!("protocol error: {error}"));
+    match direct::receive(shared, receiver, until) {
+        Ok(message) => HostMessage::decode(Bytes::from(message)).map(Some).map_err(|error| broken(&error)),
+        Err(Error::TimedOut) => Ok(None),
+        Err(error @ Error::Violation(_)) => Err(broken(&error)),
+        Err(_) => Err(End::Silent),
+    }
 }

@@ -1,4 +1,5 @@
-//! One awaited result: a thread waits, the background thread fills it.
+//! One awaited result: a thread waits, the thread that reads replies fills it: often the same
+//! one (`reading`).
 //!
 //! The filler writes DATA straight into the waiting thread's destination, checked against what that thread asked for.
 //! It does so only before `complete`, and the waiting thread leaves only after it, so the destination outlives every
@@ -64,7 +65,7 @@ enum Target {
     },
 }
 
-// SAFETY: the destination's pointer is used by the background thread only, while the thread that handed it in waits
+// SAFETY: the destination's pointer is used by the thread that reads only, while the thread that handed it in waits
 // (see the module's comment); the contract of `Session::read` makes its rows writable for that time.
 unsafe impl Send for State {}
 
@@ -109,7 +110,7 @@ impl Waiter {
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    /// Background thread: the result is there; the next one of a run goes `step` bytes further on. False: it is not.
+    /// Who reads replies: the result is there; the next one of a run goes `step` bytes further on. False: it is not.
     pub(crate) fn advance(&self, step: isize) -> bool {
         let mut state = self.state.lock();
         let State { target, outcome, .. } = &mut *state;
@@ -123,7 +124,7 @@ impl Waiter {
         true
     }
 
-    /// Background thread: one result record for this slot.
+    /// Who reads replies: one result record for this slot.
     pub(crate) fn fill(&self, record: &ResultRecord<'_>) -> Result<(), Unexpected> {
         let mut state = self.state.lock();
         let State { target, outcome, .. } = &mut *state;
@@ -178,7 +179,34 @@ impl Waiter {
         Ok(())
     }
 
-    /// Background thread: nothing more comes. False when the result is not complete (the waiting thread still waits).
+    /// As `fill`, for so many bytes of data that `read` writes to where they belong. `None`: they do not come next, or
+    /// do not lie in one row; `fill` says what is wrong with them. The lock is held meanwhile: who abandons the waiter
+    /// must have interrupted `read`.
+    pub(crate) fn fill_directly<E>(
+        &self,
+        offset: u64,
+        length: u64,
+        read: impl FnOnce(*mut u8) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let mut state = self.state.lock();
+        let State { target, outcome, end } = &mut *state;
+        let Target::Rows { destination, total, received } = target else { return None };
+        let fits = offset == *received && length <= *total - *received;
+        if outcome.is_some() || end.is_some() || destination.height != 1 || !fits {
+            return None;
+        }
+        #[allow(clippy::cast_possible_truncation)] // at most the width, which fits the address space
+        let read = read(destination.ptr.wrapping_add(offset as usize));
+        if read.is_ok() {
+            *received += length;
+            if *received == *total {
+                *outcome = Some(Answer { error: 0, value: 0 });
+            }
+        }
+        Some(read)
+    }
+
+    /// Who reads replies: nothing more comes. False when the result is not complete (the waiting thread still waits).
     pub(crate) fn complete(&self) -> bool {
         let mut state = self.state.lock();
         if state.outcome.is_none() {

@@ -1,5 +1,6 @@
 //! What carries messages to the host: the gRPC stream, or rings in shared memory where the host is on this machine (tape.md, "Rings").
 
+use crate::connection::bell::Bell;
 use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage, Tape};
 use crate::report::counters::Counters;
 use crate::{log, Config, Endpoint, OpenError, OpenReason, Transport, Welcome};
@@ -10,6 +11,7 @@ use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -23,14 +25,14 @@ pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
 
 /// The way to the host. The gRPC stream stays open beside the rings: its end is the session's.
 pub(crate) enum Carrier {
-    Stream(UnboundedSender<GuestMessage>),
+    Stream(UnboundedSender<GuestMessage>, Arc<Bell>),
     Rings { sender: rings::Sender, _stream: UnboundedSender<GuestMessage> },
 }
 
 impl fmt::Debug for Carrier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Stream(_) => "Stream",
+            Self::Stream(..) => "Stream",
             Self::Rings { .. } => "Rings",
         })
     }
@@ -40,8 +42,16 @@ impl Carrier {
     /// Sends a message; through rings it waits while these are full. What cannot be sent any more is dropped: whoever waits is told by the end of
     /// the session.
     pub(crate) fn post(&mut self, kind: Kind, counters: &Counters) {
+        self.post_awaited(kind, counters);
+        if let Self::Stream(_, bell) = self {
+            bell.ring();
+        }
+    }
+
+    /// As `post`, for a message for whose answer the calling thread waits next: it drives the stream itself.
+    pub(crate) fn post_awaited(&mut self, kind: Kind, counters: &Counters) {
         match self {
-            Self::Stream(stream) => post(stream, kind, counters),
+            Self::Stream(stream, _) => post(stream, kind, counters),
             Self::Rings { sender, .. } => {
                 let sent = match kind {
                     Kind::Tape(tape) => send_tape(sender, &tape),

@@ -1,4 +1,4 @@
-//! The tape being written: appends, cut into groups and messages, handed to the background thread.
+//! The tape being written: appends, cut into groups and messages, handed to the carrier.
 //!
 //! Everything here happens under the outbox's one lock, which therefore decides the order of the tape. The hot path (an
 //! append to a tape that is not full) makes no system call, no allocation and wakes nobody; the first append after the
@@ -70,6 +70,8 @@ pub(crate) enum Sent {
 pub(crate) enum Aged {
     /// Nothing is old (any more).
     No,
+    /// What was old is on its way.
+    Sent,
     /// Look again when the host has acknowledged something.
     Later,
 }
@@ -226,7 +228,7 @@ impl Outbox {
             }
         }
         self.transmit(None, Patience::None, ledger, counters);
-        Aged::No
+        Aged::Sent
     }
 
     /// Sends the tape as one group, or more where it is larger than all of the credit. What is awaited belongs to its
@@ -256,6 +258,7 @@ impl Outbox {
             return Sent::Yes;
         }
         let work = self.loops.as_mut().map_or(0, Loops::take_work);
+        let waits = awaited.as_ref().is_some_and(Awaited::is_watched);
         let Some(carrier) = &mut self.carrier else {
             self.writer.truncate(0);
             return Sent::Closed;
@@ -282,7 +285,11 @@ impl Outbox {
             while !records.is_empty() {
                 let part = records.split_to(whole_records(&records, self.limits.message_bytes));
                 let tape = Tape { group, records: part, last: records.is_empty() };
-                carrier.post(Kind::Tape(tape), counters);
+                if waits && tape.last && rest.is_empty() {
+                    carrier.post_awaited(Kind::Tape(tape), counters);
+                } else {
+                    carrier.post(Kind::Tape(tape), counters);
+                }
             }
         }
         Sent::Yes

@@ -12,6 +12,7 @@ mod loops;
 mod opening;
 mod recorded_reads;
 mod round_trips;
+mod threads;
 
 use crate::{Config, HelloInfo, Mode, Session};
 use fake_host::FakeHost;

@@ -10,7 +10,7 @@
 use super::{near, resolve};
 use libc::{c_int, c_void, siginfo_t};
 use session::call::{Error, Outcome};
-use session::{lifecycle, log, threads};
+use session::{lifecycle, log};
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
@@ -66,7 +66,7 @@ fn start() -> Option<()> {
         return None;
     }
     let [source, sink] = ends;
-    if !threads::spawn("farlane-managed", move || serve(source)) {
+    if client::spawn(c"farlane-managed", move || serve(source)).is_err() {
         return None;
     }
     PIPE.store(sink, Release);

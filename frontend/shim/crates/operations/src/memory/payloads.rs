@@ -131,6 +131,9 @@ pub fn write<'a>(stream: &Stream, target: Target, last: bool, row: impl Fn(usize
     }
     work::defer_piece(stream, last, |w| {
         let Target { address, pitch, width, height } = target;
+        if height == 1 {
+            return operation::write(w, address, pitch, width, 1, stream.number, false, false, row(0));
+        }
         operation::write_with(w, address, pitch, width, height, stream.number, false, false, bytes, fill);
     })
 }

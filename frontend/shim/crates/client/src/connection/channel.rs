@@ -1,0 +1,130 @@
+//! A gRPC channel over one socket, and what a broken one says.
+
+use crate::connection::connect::Socket;
+use crate::Endpoint;
+use hyper_util::rt::TokioIo;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tonic::transport::{Channel, Uri};
+use tonic::Status;
+
+/// Bytes the host may send ahead of us: bulk data must not wait for window updates.
+const STREAM_WINDOW_BYTES: u32 = 8 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// The largest HTTP/2 frame the host may send: bulk data in few pieces.
+const FRAME_BYTES: u32 = 256 << 10;
+
+/// A channel over this one socket; it never connects again.
+/// `full` says whether the socket took less than it was to send.
+pub(crate) async fn open_channel(
+    endpoint: &Endpoint,
+    socket: Socket,
+    full: Arc<AtomicBool>,
+) -> Result<Channel, tonic::transport::Error> {
+    let authority = match endpoint {
+        Endpoint::Tcp { .. } => endpoint.to_string().replacen("grpc://", "http://", 1),
+        Endpoint::Unix(_) => "http://localhost".to_owned(),
+    };
+    let mut socket = Some(socket);
+    let connector = tower::service_fn(move |_: Uri| {
+        let (taken, full) = (socket.take(), full.clone());
+        async move {
+            let socket = taken.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
+            adopt(socket, full).map(TokioIo::new)
+        }
+    });
+    Channel::from_shared(authority)
+        .unwrap_or_else(|_| Channel::from_static("http://localhost")) // a name that no URI can hold
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
+        .connect_with_connector(connector)
+        .await
+}
+
+trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+
+fn adopt(socket: Socket, full: Arc<AtomicBool>) -> io::Result<Gauged> {
+    let socket: Box<dyn Bytes> = match socket {
+        Socket::Tcp(stream) => Box::new(TcpStream::from_std(stream)?),
+        Socket::Unix(stream) => Box::new(UnixStream::from_std(stream)?),
+    };
+    Ok(Gauged { socket, full })
+}
+
+/// A socket that tells whether its buffer is full.
+struct Gauged {
+    socket: Box<dyn Bytes>,
+    full: Arc<AtomicBool>,
+}
+
+impl Gauged {
+    fn note<T>(&self, sent: Poll<T>) -> Poll<T> {
+        self.full.store(sent.is_pending(), Ordering::Release);
+        sent
+    }
+}
+
+impl AsyncRead for Gauged {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(cx, to)
+    }
+}
+
+impl AsyncWrite for Gauged {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.note(sent)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let sent = Pin::new(&mut self.socket).poll_write_vectored(cx, bytes);
+        self.note(sent)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+/// A gRPC status in words: what the connection suffered from, or what the host said.
+pub(crate) fn describe(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(cause) => root_cause(cause),
+        None if status.message().is_empty() => status.code().to_string(),
+        None => status.message().to_owned(),
+    }
+}
+
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let text = cause.to_string();
+    // HTTP/2's words for it, which carry no kind of error that could be asked for.
+    let ended = ["broken pipe", "connection reset", "unexpected end of file"].iter().any(|words| text.contains(words));
+    if ended {
+        "the host closed the connection".to_owned()
+    } else {
+        text
+    }
+}

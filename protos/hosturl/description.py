@@ -1,0 +1,31 @@
+"""What a host says about itself without a session: the call of AdminService.Describe, for frontend and backend alike.
+
+`farlane run` asks one question of it through the shim instead (frontend/steering.py): importing gRPC takes longer than all
+else that it does.
+"""
+
+from __future__ import annotations
+
+import grpc
+from farlane.hosturl import CHANNEL_OPTIONS, HostUrl
+from farlane.v1 import admin_pb2
+
+
+class NoAnswer(Exception):
+    """The host cannot be reached; the message is for the user."""
+
+
+def describe(url: HostUrl, seconds: float = 5.0) -> admin_pb2.DescribeReply:
+    """Asks a host about itself. Raises NoAnswer."""
+    with grpc.insecure_channel(url.target, options=CHANNEL_OPTIONS) as channel:
+        call = channel.unary_unary(
+            "/farlane.v1.AdminService/Describe",
+            request_serializer=admin_pb2.DescribeRequest.SerializeToString,
+            response_deserializer=admin_pb2.DescribeReply.FromString,
+        )
+        try:
+            reply: admin_pb2.DescribeReply = call(admin_pb2.DescribeRequest(), timeout=seconds)
+            return reply
+        except grpc.RpcError as error:
+            status = error.code().name.lower().replace("_", " ")
+            raise NoAnswer(f"no answer from {url}: {status}: {error.details()}") from error
