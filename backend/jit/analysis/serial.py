@@ -4,7 +4,7 @@ A loop over a row of one's own (a matrix in compressed rows, the edges of a grap
 them. Run for one lane at a time it is the loop that a C compiler would make: no mask, no gather, as many iterations as the lane has. What a processor
 does about misses and branches by itself works across iterations and lanes, since no address waits for what an earlier iteration read.
 
-Owns which stretches of a kernel get such code beside their vectors' (`regions`), and what either way is thought to cost. serial_codegen.py makes the code, and decides when
+Owns which regions of a kernel get such code beside their vectors' (`regions`), and what either way is thought to cost. serial_codegen.py makes the code, and decides when
 the kernel runs by what the vectors' code has met: whether lanes were active, and read beside each other.
 
 Only loads and arithmetic: what lanes of a warp do to memory keeps its order. Blocks of a region lie together in the order of blocks, and are entered at the first one.

@@ -17,7 +17,7 @@ from farlane.backend.memory.tlb.compiled.intrinsics import ahead, state
 from farlane.backend.memory.tlb.compiled.records import known, recall
 from farlane.backend.memory.tlb.compiled.search import find, free, in_private, in_shared
 
-_AHEAD = 8  # requests: the cores' lie too far apart for the processor to foresee
+_AHEAD = 8  # requests: the cores' lie too far apart for the processor to predict
 
 
 @leaf
