@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from farlane.backend.jit.analysis import warp_groups
 from farlane.backend.jit.analysis.divergence import Divergence
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
@@ -30,17 +31,7 @@ ALONE, ALONE_LOAD, ALONE_LOOP = 3, 15, 200
 VECTOR, VECTOR_LOAD = 15, 140
 SCATTERED, SCATTERED_ZEN = 700, 1500  # what it costs more when they turn out not to be
 _FLOATS = {"f16", "bf16", "f32", "f64"}
-_SLOW = {
-    "div",
-    "sqrt",
-    "rsqrt",
-    "rcp",
-    "ex2",
-    "lg2",
-    "sin",
-    "cos",
-    "tanh",
-}  # of floating point; many instructions that wait for each other
+_SLOW = having(Trait.SLOW)
 ALONE_SLOW, VECTOR_SLOW = 120, 600
 DIVISION = 100  # of integers: processors have none of vectors
 
