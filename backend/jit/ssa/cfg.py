@@ -19,8 +19,7 @@ from farlane.backend.jit.ptx.declarations import PtxError
 from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import Body, Instruction, extends
 from farlane.backend.jit.ssa import entries, predication
-from farlane.backend.jit.ssa.blocks import EXIT, Block
-from farlane.backend.jit.ssa.dominators import dominates, dominators, postdominators
+from farlane.backend.jit.ssa.blocks import EXIT, Block, dominates, dominators, postdominators
 
 _ENDS = {"bra", "brx", "ret", "exit", "trap"}
 
