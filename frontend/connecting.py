@@ -29,7 +29,7 @@ STEERED = "libnvJitLink.so"
 
 
 @dataclass(frozen=True)
-class Wish:
+class Options:
     """The arguments of `farlane.connect`, which documents them."""
 
     host: str | None = None
@@ -40,12 +40,12 @@ class Wish:
     checks: tuple[str, ...] = ()
 
 
-_done: Wish | None = None
+_done: Options | None = None
 
 
-def check_names(wish: str | Iterable[str]) -> tuple[str, ...]:
+def check_names(wanted: str | Iterable[str]) -> tuple[str, ...]:
     """Names of checks, from one text with commas or several. Raises UserError for a name that is none."""
-    names, unknown = shim_library.known_checks(filter(None, wish.split(",") if isinstance(wish, str) else wish))
+    names, unknown = shim_library.known_checks(filter(None, wanted.split(",") if isinstance(wanted, str) else wanted))
     if unknown:
         raise UserError(
             f"there is no check {', '.join(unknown)}",
@@ -55,11 +55,11 @@ def check_names(wish: str | Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def connect(wish: Wish) -> str:
+def connect(options: Options) -> str:
     """Does what `farlane.connect` says and returns the host's URL."""
     global _done
     if _done is not None:
-        if wish not in (_done, Wish()):
+        if options not in (_done, Options()):
             raise UserError(
                 f"this process is a guest of {os.environ['FARLANE_HOST']} already, with other arguments",
                 "Call farlane.connect() once: a process has one host and one mode as long as it lives.",
@@ -68,23 +68,23 @@ def connect(wish: Wish) -> str:
         return os.environ["FARLANE_HOST"]
     if shim_library.DRIVER in (loaded := loaded_libraries()) and _is_ours(loaded[shim_library.DRIVER]):
         if os.environ.get("FARLANE_HOST"):
-            return _keep_launchers(wish)
+            return _keep_launchers(options)
     else:
         _require_untouched(loaded)
-    mode = shim_library.deferral_mode(wish.mode)
+    mode = shim_library.deferral_mode(options.mode)
     if os.environ.get("FARLANE_GUARDS") == "on":
         raise UserError("FARLANE_GUARDS=on needs `farlane run`", "Start the program with it, or unset the variable.", 2)
     shim_library.require_built()
     interop = settings.interop(os.environ)
-    named = wish.host or os.environ.get("FARLANE_HOST")
-    host = _reach(named, wish) if named else _start(wish)
+    named = options.host or os.environ.get("FARLANE_HOST")
+    host = _reach(named, options) if named else _start(options)
     environment = shim_library.guest_environment(
-        os.environ, host=host, mode=mode, runtimes=(), report=None, checks=wish.checks, interop=interop
+        os.environ, host=host, mode=mode, runtimes=(), report=None, checks=options.checks, interop=interop
     )
-    steering.steer(environment, wish.device, named)
+    steering.steer(environment, options.device, named)
     os.environ.update(environment)
     _load()
-    _done = wish
+    _done = options
     return host
 
 
@@ -109,13 +109,13 @@ def _require_untouched(loaded: dict[str, Path]) -> None:
             raise UserError(f"NVIDIA's {path.name} is loaded in this process already ({path})", EARLIER)
 
 
-def _keep_launchers(wish: Wish) -> str:
+def _keep_launchers(options: Options) -> str:
     """A process that `farlane run` has started, or a shell with `farlane env`, stays that host's guest."""
     there = os.environ["FARLANE_HOST"]
-    named = (wish.host, wish.mode, ",".join(wish.checks) or None)
+    named = (options.host, options.mode, ",".join(options.checks) or None)
     known = (there, os.environ.get("FARLANE_DEFER") or "loops", os.environ.get("FARLANE_CHECK"))
     differs = any(one not in (None, other) for one, other in zip(named, known, strict=True))
-    if differs or any((wish.device, wish.capability, wish.quota)):
+    if differs or any((options.device, options.capability, options.quota)):
         raise UserError(
             f"this process is a guest of {there} since its start, with other arguments",
             "Give them to `farlane run`, or start the program without it.",
@@ -124,9 +124,9 @@ def _keep_launchers(wish: Wish) -> str:
     return there
 
 
-def _reach(name: str, wish: Wish) -> str:
+def _reach(name: str, options: Options) -> str:
     """A host that is there already. Raises UserError where nothing listens."""
-    if any((wish.device, wish.capability, wish.quota)):
+    if any((options.device, options.capability, options.quota)):
         raise UserError(
             "device, capability and quota are for a host of the process's own", "Give them to `farlane serve`.", 2
         )
@@ -147,10 +147,10 @@ def _reach(name: str, wish: Wish) -> str:
     return name
 
 
-def _start(wish: Wish) -> str:
-    quota = parse_size(wish.quota) if isinstance(wish.quota, str) else wish.quota
-    extra = ("--capability", wish.capability) if wish.capability else ()
-    return keeper.start(wish.device or "sim", quota, extra, shim_library.without_guest(os.environ))
+def _start(options: Options) -> str:
+    quota = parse_size(options.quota) if isinstance(options.quota, str) else options.quota
+    extra = ("--capability", options.capability) if options.capability else ()
+    return keeper.start(options.device or "sim", quota, extra, shim_library.without_guest(os.environ))
 
 
 def _load() -> None:

@@ -56,7 +56,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         kernels = tuple(name for name in names if name != "leak")
         wanted = (*kernels, "continue") if "memory" in names else kernels
         host = connecting.connect(
-            connecting.Wish(options.farlane_host, capability=options.farlane_capability, checks=wanted)
+            connecting.Options(options.farlane_host, capability=options.farlane_capability, checks=wanted)
         )
     except UserError as error:
         raise pytest.UsageError(f"farlane: {error}") from None

@@ -28,10 +28,10 @@ def interop(environment: Mapping[str, str]) -> bool:
     Raises:
         UserError: FARLANE_INTEROP or the settings file is neither on nor off.
     """
-    if wish := environment.get(INTEROP):
-        if wish not in ("0", "1"):
-            raise UserError(f"{INTEROP}={wish} is neither 1 nor 0", status=2)
-        return wish == "1"
+    if value := environment.get(INTEROP):
+        if value not in ("0", "1"):
+            raise UserError(f"{INTEROP}={value} is neither 1 nor 0", status=2)
+        return value == "1"
     file = path(environment)
     try:
         known = json.loads(file.read_text(encoding="utf-8"))

@@ -75,12 +75,12 @@ def preload_for(runtimes: tuple[str, ...]) -> list[Path]:
     return [*libraries, *filter(None, [driver_library()])]
 
 
-def deferral_mode(wish: str | None) -> str:
+def deferral_mode(wanted: str | None) -> str:
     """The deferral mode: the one that is asked for, else FARLANE_DEFER's, else loops. Raises UserError for one that is none."""
     named = os.environ.get("FARLANE_DEFER")
-    mode = wish or named or "loops"
+    mode = wanted or named or "loops"
     if mode not in MODES:
-        what = repr(wish) if wish else f"FARLANE_DEFER={named}"
+        what = repr(wanted) if wanted else f"FARLANE_DEFER={named}"
         raise UserError(f"{what} is no deferral mode", f"One of {', '.join(MODES)}.", 2)
     return mode
 

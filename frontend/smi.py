@@ -144,13 +144,13 @@ def gpus(snapshot: Snapshot) -> list[Gpu]:
     return [Gpu(index, device, snapshot) for index, device in enumerate(snapshot.reply.devices)]
 
 
-def chosen(snapshot: Snapshot, wish: str | None) -> list[Gpu]:
+def chosen(snapshot: Snapshot, named: str | None) -> list[Gpu]:
     """The devices named by --id: numbers, UUIDs or PCI addresses, with commas. Raises UserError."""
     every = gpus(snapshot)
-    if wish is None:
+    if named is None:
         return every
     found = []
-    for name in wish.split(","):
+    for name in named.split(","):
         fits = [gpu for gpu in every if name in (str(gpu.index), gpu.uuid) or name.upper() == gpu.bus_id]
         if not fits:
             raise UserError(f"No devices were found: {name}", "`farlane smi -L` lists them.", 6)

@@ -41,5 +41,5 @@ def connect(
     """
     from farlane.frontend import connecting  # not before it is needed
 
-    wish = connecting.Wish(host, device, mode, capability, quota, connecting.check_names(check))
-    return connecting.connect(wish)
+    options = connecting.Options(host, device, mode, capability, quota, connecting.check_names(check))
+    return connecting.connect(options)

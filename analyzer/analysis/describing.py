@@ -267,7 +267,7 @@ def _obstacle(name: str, kind: int | None) -> Reason | None:
 
 
 def _runs(calls: list[Call], reading: set[int]) -> tuple[tuple[int, ...], ...]:
-    """The longest stretches of calls, in program order, without one that wants an answer."""
+    """The longest runs of calls, in program order, without one that wants an answer."""
     found: list[list[int]] = [[]]
     for index in range(len(calls)):
         if index in reading:

@@ -263,7 +263,7 @@ NO_CODES = frozenset({"cuStreamQuery", "cuEventQuery"})
 TOUCHES: dict[str, str] = {"cuMemAllocHost": "h8 .", "cuMemHostAlloc": "h8 . .", "cuMemFreeHost": "f"}
 COPIES_TO_HOST = frozenset({"cuMemcpyDtoH", "cuMemcpyDtoHAsync", "cuMemcpy", "cuMemcpyAsync", *STRUCTURED_COPIES})
 WAITS = frozenset({"cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize"})
-SETTLES = frozenset(
+COMPLETES = frozenset(
     [
         *("cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuMemAlloc", "cuMemFree", "cuMemAllocHost"),
         *("cuMemFreeHost", "cuMemsetD8", "cuMemsetD32", "cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemcpyDtoD", "cuMemcpy"),

@@ -60,7 +60,7 @@ COPIES_TO_HOST = runtime.COPIES_TO_HOST | driver.COPIES_TO_HOST
 # Those that synchronize and return a code, and nothing else.
 WAITS = runtime.WAITS | driver.WAITS
 # Those that reach the shim and complete what is outstanding: real work, no bookkeeping.
-SETTLES = runtime.SETTLES | driver.SETTLES
+COMPLETES = runtime.COMPLETES | driver.COMPLETES
 # Those that let functions of the program's run where none is called.
 CALLS_BACK = runtime.CALLS_BACK | driver.CALLS_BACK
 

@@ -203,7 +203,7 @@ TOUCHES: dict[str, str] = {
 }
 COPIES_TO_HOST = frozenset({*COPIES, *FROM_SYMBOL})
 WAITS = frozenset({"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaThreadSynchronize"})
-SETTLES = frozenset(
+COMPLETES = frozenset(
     [
         *("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaFree", "cudaMalloc"),
         *(

@@ -323,7 +323,7 @@ class Prover:
                     continue
                 callee = flow.calls.get(instruction.address)
                 imported = each not in loop.blocks and callee is not None and callee.address is None
-                if imported and callee is not None and interface.plain(callee.name) in interface.SETTLES:
+                if imported and callee is not None and interface.plain(callee.name) in interface.COMPLETES:
                     state = regions.sites.get(instruction.address)  # none for a jump: then the frame is gone
                     if state is None or (FRAME in target.objects and state.registers[RSP].number > target.low):
                         return False

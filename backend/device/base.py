@@ -63,7 +63,7 @@ class Description:
     takes_ptx: bool
     takes_machine_code: bool
     makes_objects: bool = False  # texture and surface objects are the host's to make (tape.md, "Textures")
-    has_aliases: bool = False  # kernels can have memory at the program's addresses (tape.md, "Aliases")
+    has_host_mappings: bool = False  # kernels can have memory at the program's addresses (tape.md, "Host mappings")
     has_conditions: bool = False  # kernels set conditions of graphs (tape.md, "Conditions")
     has_mappings: bool = False  # physical memory is mapped at addresses (tape.md, "Physical memory")
     takes_any_ptx: bool = False  # where an image has no PTX for compute_capability, PTX of another architecture

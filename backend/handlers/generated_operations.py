@@ -132,13 +132,13 @@ def _decode_copy(buffer: bytes, view: memoryview, at: int, length: int, record_f
     return (destination, destination_pitch, source, source_pitch, width, height, stream)
 
 
-_unpack_alias = struct.Struct("<8xQQQ").unpack_from
+_unpack_host_map = struct.Struct("<8xQQQ").unpack_from
 
 
-def _decode_alias(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
+def _decode_host_map(buffer: bytes, view: memoryview, at: int, length: int, record_flags: int) -> tuple[Any, ...]:
     if length != 32 or record_flags:
-        raise _malformed("ALIAS", at, length, record_flags, "length or flags")
-    return _unpack_alias(buffer, at)
+        raise _malformed("HOST_MAP", at, length, record_flags, "length or flags")
+    return _unpack_host_map(buffer, at)
 
 
 _unpack_physical_create = struct.Struct("<8xIIQ").unpack_from
@@ -775,7 +775,7 @@ OPERATIONS: dict[int, Operation] = {
         decode=_decode_copy,
     ),
     0x0016: Operation(
-        name="ALIAS",
+        name="HOST_MAP",
         code=0x0016,
         family="memory",
         fields=(Field("address", "Q", 8), Field("device", "Q", 16), Field("size", "Q", 24),),
@@ -790,7 +790,7 @@ OPERATIONS: dict[int, Operation] = {
         host_only=False,
         since=2,
         flags_since=2,
-        decode=_decode_alias,
+        decode=_decode_host_map,
     ),
     0x0018: Operation(
         name="PHYSICAL_CREATE",

@@ -1,4 +1,4 @@
-"""Memory operations of the tape: ALLOCATE, FREE, ALIAS, MEMSET, WRITE, READ, COPY.
+"""Memory operations of the tape: ALLOCATE, FREE, HOST_MAP, MEMSET, WRITE, READ, COPY.
 
 Owns the translation from a record's fields to the context's calls, and the checks that follow from tape.md alone. What is
 allocated where is the context's to know.
@@ -36,7 +36,7 @@ def free(resources: Resources, address: int) -> None:
     resources.context.free(address)
 
 
-def alias(resources: Resources, address: int, device: int, size: int) -> None:
+def host_map(resources: Resources, address: int, device: int, size: int) -> None:
     resources.context.map_host(address, resources.rows(device, size, size, 1).address, size)
 
 

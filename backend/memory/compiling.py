@@ -1,6 +1,6 @@
 """How Numba compiles the functions of the models' units: the packages named `compiled` (native.py compiles their entries).
 
-No reference counts: nothing is allocated. Nothing is raised: errors are numbers.
+No reference counts: nothing is allocated. Nothing is raised: errors are numbers. No index is below zero (native.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def inner(function: Any) -> Any:
     return made
 
 
-leaf: Any = njit(forceinline=True, **OPTIONS)
+# Where it is called, which saves the call and the look at whether it failed. For small functions, and for those with one
+# caller: Numba's functions are visible from outside, so LLVM does neither for these by itself.
+inlined: Any = njit(forceinline=True, **OPTIONS)
 
 
 @_intrinsic

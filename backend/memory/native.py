@@ -10,6 +10,7 @@ A unit is a package whose module `run` has `entry`, a function of three 64-bit n
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
 import importlib
@@ -45,7 +46,7 @@ def entry(package: str, *besides: str) -> Entry:
 def _compiled(function: Entry, place: Path) -> Entry:
     from numba import int64, njit
 
-    with _cache(place) as there:
+    with _cache(place) as there, _alone(place if there else None), _indices_from_zero():
         compiled: Any = njit(int64(int64, int64, int64), error_model="numpy", nogil=True, cache=there)(function)
     result: Entry = compiled
     return result
@@ -71,6 +72,36 @@ def _origin(name: str) -> Path:
     if found is None or found.origin is None:
         raise ImportError(f"no module {name}")
     return Path(found.origin)
+
+
+@contextlib.contextmanager
+def _alone(place: Path | None) -> Iterator[None]:
+    """One process compiles for a folder, and the others wait and find its code."""
+    if place is None:
+        yield
+        return
+    with (place / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _indices_from_zero() -> Iterator[None]:
+    """Numba has each access look for an index below zero, which would count from the end. The models have none."""
+    from numba import types
+    from numba.np import arrayobj
+
+    module: Any = arrayobj
+    before = module.fix_integer_index
+
+    def plain(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+        return context.cast(builder, index, kind, types.intp)
+
+    module.fix_integer_index = plain
+    try:
+        yield
+    finally:
+        module.fix_integer_index = before
 
 
 @contextlib.contextmanager

@@ -315,7 +315,7 @@ def _described(value: dict[str, Any]) -> Description:
         takes_ptx=value["takes_ptx"],
         takes_machine_code=value["takes_machine_code"],
         makes_objects=value["makes_objects"],
-        has_aliases=value["has_aliases"],
+        has_host_mappings=value["has_host_mappings"],
         has_conditions=value["has_conditions"],
         has_mappings=value["has_mappings"],
         takes_any_ptx=value["takes_any_ptx"],

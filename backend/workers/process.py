@@ -82,7 +82,7 @@ def described(description: Description) -> dict[str, Any]:
         "takes_ptx": description.takes_ptx,
         "takes_machine_code": description.takes_machine_code,
         "makes_objects": description.makes_objects,
-        "has_aliases": description.has_aliases,
+        "has_host_mappings": description.has_host_mappings,
         "has_conditions": description.has_conditions,
         "has_mappings": description.has_mappings,
         "takes_any_ptx": description.takes_any_ptx,

@@ -3,7 +3,7 @@
 Every kernel of tests/native (nvcc 13.0, -O3), each for the block shape it requires, else 256 threads: by tier 1, as for its
 first launch, and by tier 2, as once it has been used (backend/jit/compile/tiers.py). Goals: cold median 0.15 s and
 worst 1 s, from the cache 1 ms, a launch 10 us. The reference is gcc -O3 on loops.c of the kernel benchmark: 15 functions. Thread
-processor time is shown beside wall time, since other work on the machine stretches the latter.
+processor time is shown beside wall time, since other work on the machine lengthens the latter.
 
     python benchmarks/compiler/jit_compile.py [--only NAME,...]
 """

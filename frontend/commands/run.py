@@ -196,15 +196,15 @@ def _manifests(arguments: argparse.Namespace, mode: str, program: programs.Progr
         return manifests.OFF
     if mode != "loops" or not program.is_elf or os.environ.get("FARLANE_MANIFESTS"):
         return None
-    wish = arguments.analyze_seconds
-    if wish is None:
+    seconds = arguments.analyze_seconds
+    if seconds is None:
         text = os.environ.get("FARLANE_ANALYZE_SECONDS") or str(manifests.SECONDS)
         try:
-            wish = float(text)
+            seconds = float(text)
         except ValueError:
             raise UserError(f"FARLANE_ANALYZE_SECONDS={text} is no number of seconds", status=2) from None
     folder = manifests.prepare(
-        program.path, os.environ, wish, lambda line: print(f"farlane: {line}", file=sys.stderr, flush=True)
+        program.path, os.environ, seconds, lambda line: print(f"farlane: {line}", file=sys.stderr, flush=True)
     )
     return None if folder is None else str(folder)
 
@@ -230,13 +230,13 @@ def _host_options(arguments: argparse.Namespace, counted: Path) -> tuple[str, ..
     options = ["--session-reports", str(counted)]
     if arguments.device_memory:
         options += ["--device-memory", str(parse_size(arguments.device_memory))]
-    for name, wish in (
+    for name, value in (
         ("--capability", arguments.capability),
         ("--memory-policy", arguments.memory_policy),
         ("--memory-trace", arguments.memory_trace),
     ):
-        if wish:
-            options += [name, wish]
+        if value:
+            options += [name, value]
     return tuple(options)
 
 
@@ -256,16 +256,16 @@ def _guards(arguments: argparse.Namespace) -> bool:
     return bool(arguments.guards)
 
 
-def _report_writer(wish: str | None) -> Callable[[reports.Report], object] | None:
+def _report_writer(target: str | None) -> Callable[[reports.Report], object] | None:
     """What to do with the report; the target is checked before the program runs, so that no run is wasted."""
-    if wish is None:
+    if target is None:
         return None
-    if wish == "text":
+    if target == "text":
         return lambda report: sys.stderr.write(report.text())
-    kind, _, name = wish.partition(":")
+    kind, _, name = target.partition(":")
     if kind != "json" or not name:
         raise UserError(
-            f"--report {wish} is not known", "--report text, or --report json:FILE (json:- for standard output)", 2
+            f"--report {target} is not known", "--report text, or --report json:FILE (json:- for standard output)", 2
         )
     if name == "-":
         return lambda report: sys.stdout.write(report.json())

@@ -73,8 +73,8 @@ class SmiCommand:
         return smi.csv(names, rows, "noheader" not in formats, "nounits" not in formats)
 
 
-def _formats(wish: str | None, queried: bool) -> list[str]:
-    formats = wish.split(",") if wish else []
+def _formats(named: str | None, queried: bool) -> list[str]:
+    formats = named.split(",") if named else []
     if queried and "csv" not in formats:
         raise UserError(
             '"--format=" switch is missing.', "Write --format=csv, or csv,noheader,nounits.", smi.INVALID_QUERY

@@ -23,9 +23,8 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import SPECIFICATIONS, Toolchain, ToolchainError, install
 from farlane.frontend.embedded import EmbeddedHost
-from native_builds import REGISTRY, VARYING, Row, one_level
+from native_builds import MODES, REGISTRY, VARYING, Row, one_level
 
-MODES = ("none", "calls", "loops")
 RESULT = Path(__file__).with_name("matrix.txt")
 SAME_OUTPUT = "the same output; round trips vary with its threads"
 LONGEST = 900  # seconds that one run may take

@@ -8,6 +8,8 @@ shared or linked in (with --full-matrix: all of it, each kind of image with two 
 - every other program runs with two builds: one of nvcc's and one of clang's, dealt out in turn from `NVCC_ROWS` and
   `CLANG_ROWS`. The rows of nvcc are a pairwise cover: every pair of values of any two of (version, -O, image, runtime) is in a row,
   which a test of tests/e2e/test_native.py checks;
+- of a program with two builds, the first runs in all modes of deferral and the second in the default one; `make test-matrix`
+  runs every program with every compiler in all modes;
 - each variant of a program (other options, such as per-thread default streams or debug code) runs with one build;
 - programs marked as rare are left out: they take time, and what they use is in others too.
 """
@@ -26,6 +28,7 @@ from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import SPECIFICATIONS
 
 REGISTRY = Path(__file__).parent / "registry.toml"
+MODES = ("none", "calls", "loops")  # of deferral; the last is the default
 EVERY_BUILD = {"vecadd", "constants", "templates_and_structs"}
 
 CUDART = ("shared", "static")
@@ -86,6 +89,7 @@ class Case:
 
     entry: Entry
     row: Row
+    modes: tuple[str, ...] = MODES  # in which it runs
 
     @property
     def id(self) -> str:
@@ -114,5 +118,7 @@ def cases(full: bool) -> list[Case]:
             rows = [next(nvcc_turn if "nvcc" in entry.compilers else clang_turn)]
         else:
             rows = [next(nvcc_turn), next(clang_turn)]
-        chosen += [Case(entry, row) for row in fitting(entry, rows)]
+        first, *others = fitting(entry, rows)
+        thorough = full or entry.name in EVERY_BUILD
+        chosen += [Case(entry, first), *(Case(entry, row, MODES if thorough else MODES[-1:]) for row in others)]
     return chosen

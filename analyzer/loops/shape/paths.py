@@ -24,7 +24,7 @@ class Paths:
     """
 
     def __init__(self, header: int, following: Following, latches: Collection[int]) -> None:
-        # Most stand behind those that follow them: so few rounds settle what hangs on these.
+        # Most stand behind those that follow them: so few rounds complete what depends on these.
         order = postorder((header, *following), following)
         index = {block: place for place, block in enumerate(order)}
         targets = [[index[each] for each in following[block]] for block in order]

@@ -87,7 +87,7 @@ class Call:
         records: every access is appended.
         at: the instruction of the analyzed function that stands for it.
         chain: the call instruction, and those that lead to it.
-        bounds: rising offsets of the frame that no argument and no copy of a parameter stretches across: where return
+        bounds: rising offsets of the frame that no argument and no copy of a parameter lies across: where return
             addresses stand, and where the parts for stack arguments end; the calling function's such part ends at the
             first of them above the stack pointer, if `pushed`.
         pushed: whether the calling function has pushed something for this call.

@@ -11,7 +11,7 @@ from farlane.analyzer.loader.image import Function, Segment
 from farlane.analyzer.machine.instruction import NONE, Immediate, Instruction, Memory
 from farlane.analyzer.permissions.abstract.walk import Walker
 
-_STRETCH = 256
+_CHUNK = 256
 _ABSOLUTE = 0x10000  # the least address in a file that is not position-independent
 
 
@@ -63,10 +63,10 @@ class Callers:
         found: set[int] = set()
         data, end = segment.data, len(segment.data) - 4
         # A displacement counts from the next instruction; an immediate of up to 4 bytes may stand between. Within a
-        # stretch of the code, displacements that mean the address have the same upper bytes, or one of few: these are
+        # chunk of the code, displacements that mean the address have the same upper bytes, or one of few: these are
         # looked for.
-        for low in range(0, end + 1, _STRETCH):
-            high = min(low + _STRETCH, end + 1)
+        for low in range(0, end + 1, _CHUNK):
+            high = min(low + _CHUNK, end + 1)
             nearest, farthest = start - segment.start - high - 7, start - segment.start - low - 4
             for upper in range(nearest >> 8, (farthest >> 8) + 1):
                 pattern = (upper & 0xFFFFFF).to_bytes(3, "little")

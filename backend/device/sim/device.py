@@ -80,7 +80,7 @@ class SimDevice(Device):
             takes_ptx=True,
             takes_machine_code=False,
             takes_any_ptx=True,
-            has_aliases=True,
+            has_host_mappings=True,
             has_conditions=True,
             has_mappings=self._model is None and not (self._oversubscription and self._oversubscription.active),
             attributes=self._attributes,

@@ -20,19 +20,15 @@ from typing import Any
 
 from farlane.backend.jit.analysis import strides
 from farlane.backend.jit.analysis.strides import varying_axes
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import Address, Instruction, Special, Symbol, extends, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import EFFECTS, Graph
 from farlane.backend.jit.ssa.ssa import Phi, Value
 
 LANE_SPECIALS = {"laneid", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt"}
-# Carry chains read the hidden carry register, which is kept per lane.
-_VARYING_OPERATIONS = {
-    "atom", "shfl", "match", "elect", "call", "tex", "tld4", "suld", "txq", "suq", "redux", "addc", "subc", "madc", "mma", "wmma", "wgmma", "ldmatrix", "movmatrix",
-    "mbarrier",
-}  # fmt: skip
-# Results that may differ from one execution to the next although the operands do not.
-_TIMED = {"ld", "ldu", "suld", "vote", "activemask", "bar", "barrier", "mbarrier"}
+_VARYING_OPERATIONS = having(Trait.VARYING)
+_TIMED = having(Trait.TIMED)
 _TIMED_SPECIALS = {"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi", "smid", "warpid"}
 
 

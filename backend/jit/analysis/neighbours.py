@@ -9,7 +9,8 @@ Owns which loads of a block are taken together; lowering/emitters/serial_codegen
 from __future__ import annotations
 
 from farlane.backend.jit.options import Options
-from farlane.backend.jit.ptx.model import ARITHMETIC, Address, Instruction
+from farlane.backend.jit.ptx.instructions import Trait, having
+from farlane.backend.jit.ptx.model import Address, Instruction
 from farlane.backend.jit.ssa.blocks import Block
 from farlane.backend.jit.ssa.ssa import Value
 
@@ -17,7 +18,7 @@ COUNT = 4
 _WORDS = {"b32", "u32", "s32", "f32"}
 _PLAIN = {"global", "weak", "nc", "ca", "cg", "cs", "lu"}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "mmio"}
-_CALM = ARITHMETIC | {"ld"}  # what neither writes memory nor lets other threads run
+_CALM = having(Trait.LANE) | {"ld"}  # what neither writes memory nor lets other threads run
 
 
 def together(block: Block, options: Options) -> dict[int, list[Instruction]]:

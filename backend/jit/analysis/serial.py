@@ -4,7 +4,7 @@ A loop over a row of one's own (a matrix in compressed rows, the edges of a grap
 them. Run for one lane at a time it is the loop that a C compiler would make: no mask, no gather, as many iterations as the lane has. What a processor
 does about misses and branches by itself works across iterations and lanes, since no address waits for what an earlier iteration read.
 
-Owns which stretches of a kernel get such code beside their vectors' (`regions`), and what either way is thought to cost. serial_codegen.py makes the code, and decides when
+Owns which regions of a kernel get such code beside their vectors' (`regions`), and what either way is thought to cost. serial_codegen.py makes the code, and decides when
 the kernel runs by what the vectors' code has met: whether lanes were active, and read beside each other.
 
 Only loads and arithmetic: what lanes of a warp do to memory keeps its order. Blocks of a region lie together in the order of blocks, and are entered at the first one.
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from farlane.backend.jit.analysis import warp_groups
 from farlane.backend.jit.analysis.divergence import Divergence
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT, Block
 from farlane.backend.jit.ssa.cfg import Graph
@@ -30,17 +31,7 @@ ALONE, ALONE_LOAD, ALONE_LOOP = 3, 15, 200
 VECTOR, VECTOR_LOAD = 15, 140
 SCATTERED, SCATTERED_ZEN = 700, 1500  # what it costs more when they turn out not to be
 _FLOATS = {"f16", "bf16", "f32", "f64"}
-_SLOW = {
-    "div",
-    "sqrt",
-    "rsqrt",
-    "rcp",
-    "ex2",
-    "lg2",
-    "sin",
-    "cos",
-    "tanh",
-}  # of floating point; many instructions that wait for each other
+_SLOW = having(Trait.SLOW)
 ALONE_SLOW, VECTOR_SLOW = 120, 600
 DIVISION = 100  # of integers: processors have none of vectors
 

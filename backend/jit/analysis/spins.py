@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import Body, Instruction, registers_of
 from farlane.backend.jit.ssa import cfg, ssa
 from farlane.backend.jit.ssa.cfg import Graph
@@ -25,8 +26,8 @@ from farlane.backend.jit.ssa.ssa import Phi, Value
 from farlane.backend.jit.ssa.unspilled import unspilled
 
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
-_PAUSES = {"membar", "fence", "nanosleep"}
-WARP_WIDE = {"shfl", "vote", "match", "redux", "elect"}
+_PAUSES = having(Trait.PAUSE)
+WARP_WIDE = having(Trait.WARP_WIDE)
 
 
 def may_wait(body: Body) -> bool:

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from farlane.backend.jit.analysis.strides import constant, row_length
-from farlane.backend.jit.ptx.model import ARITHMETIC, LANES, Instruction, Special, read_by, registers_of
+from farlane.backend.jit.ptx.instructions import Trait, having
+from farlane.backend.jit.ptx.model import LANES, Instruction, Special, read_by, registers_of
 from farlane.backend.jit.ssa.blocks import EXIT
 from farlane.backend.jit.ssa.cfg import Graph
 from farlane.backend.jit.ssa.ssa import Value
@@ -33,7 +34,7 @@ VECTORS, MOST_VECTORS = 20, 48
 NARROW_VECTORS, NARROW_MOST = 6, 16
 AREA_BYTES = 1 << 16  # for what lives when a warp group ends early (warp_group.ll)
 FIRST_ENTRY = 2  # entries of the kernel's own code: for each block its start, and the branch at its end
-_BASES = ARITHMETIC | {"ld", "st", "bar", "barrier", "shfl", "?pick"}
+_BASES = having(Trait.LANE) | {"ld", "st", "bar", "barrier", "shfl", "?pick"}
 ALL_LANES = (1 << LANES) - 1
 _STATE_SPACES = {"global", "shared", "const", "param"}
 _REFUSED = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.ir import Val, integer
 from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import LANES
 from farlane.backend.jit.runtime.checks import INIT, RACE, Findings
 from farlane.backend.jit.runtime.structures import SHARED_WINDOW
@@ -22,7 +23,7 @@ _STRONG = 512
 
 # Before emission -----------------------------------------------------------------------------------------------------
 _ALIGNED_WORDS = {"mbarrier": 8, "wmma": 2, "wgmma": 2, "ldmatrix": 16, "stmatrix": 16, "cp": 4}
-_TOUCHING = {"ld", "ldu", "st", "atom", "red", "multimem"}
+_TOUCHING = having(Trait.ACCESS)
 
 
 def granule_log(bodies: Iterable[Body]) -> int:

@@ -10,12 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LANES = 32  # threads of a warp (WARP_SZ)
-# Instructions of a lane alone that touch no memory.
-ARITHMETIC = {
-    "add", "sub", "mul", "mad", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "fma", "and", "or", "xor", "not", "cnot",
-    "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "bmsk", "szext", "clz", "popc", "brev", "bfind", "setp", "set", "selp", "slct",
-    "cvt", "cvta", "mov", "rcp", "sqrt", "rsqrt", "copysign", "testp", "ex2", "lg2", "sin", "cos", "tanh", "dp4a", "dp2a",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

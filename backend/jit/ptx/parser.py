@@ -12,6 +12,7 @@ from typing import Any
 
 from farlane.backend.jit.ptx import spelling
 from farlane.backend.jit.ptx.declarations import SCALAR_BYTES, Function, Module, PtxError, UnsupportedError
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.lexer import Cursor, is_word
 from farlane.backend.jit.ptx.model import (
     Body,
@@ -33,12 +34,7 @@ REGISTER_TYPES = {
     "b32": "b32", "s32": "b32", "u32": "b32", "f16x2": "b32", "bf16x2": "b32", "b64": "b64", "s64": "b64", "u64": "b64",
     "f32": "f32", "f64": "f64", "b128": "b128",
 }  # fmt: skip
-# Instructions that write no register. A reduction form of bar does.
-NO_DESTINATION = {
-    "st", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "bar", "barrier", "membar", "fence", "prefetch", "prefetchu",
-    "nanosleep", "pmevent", "discard", "applypriority", "cp", "sust", "sured", "griddepcontrol", "stmatrix",
-    "tensormap", "setmaxnreg", "st.bulk", "clusterlaunchcontrol.try_cancel",
-}  # fmt: skip
+_NO_RESULT = having(Trait.NO_RESULT)
 
 
 def _writes(base: str, modifiers: tuple[str, ...]) -> bool:
@@ -49,7 +45,7 @@ def _writes(base: str, modifiers: tuple[str, ...]) -> bool:
         return "mma_async" in modifiers
     if base == "mbarrier":
         return modifiers[:1] not in (("init",), ("inval",), ("expect_tx",), ("complete_tx",))
-    return base not in NO_DESTINATION and not (base == "wmma" and "store" in modifiers)
+    return base not in _NO_RESULT and not (base == "wmma" and "store" in modifiers)
 
 
 def body_of(module: Module, function: Function) -> Body:

@@ -9,11 +9,9 @@ some of them the place says what is meant (`prmt.b32.f4e`, `mma`, `vadd`).
 from __future__ import annotations
 
 from farlane.backend.jit.ptx.declarations import SCALAR_BYTES
+from farlane.backend.jit.ptx.instructions import Trait, having
 
-_TYPES_LAST = {
-    "abs", "add", "addc", "atom", "copysign", "cos", "div", "ex2", "fma", "ld", "ldu", "lg2", "mad", "madc", "max", "min", "mul",
-    "neg", "rcp", "red", "rem", "rsqrt", "selp", "set", "setp", "sin", "sqrt", "st", "sub", "subc", "tanh", "testp",
-}  # fmt: skip
+_TYPES_LAST = having(Trait.TYPES_LAST)
 _TYPES = {*SCALAR_BYTES, "pred", "f32x2", "u16x2", "s16x2"}
 # cvt has types of its own (fp8, tf32, ...): there it is the modifiers that are known.
 _BEFORE = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "relu", "ftz", "sat", "satfinite", "pack"}

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from farlane.backend.jit.ptx.declarations import PtxError
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import Body, Instruction, extends
 from farlane.backend.jit.ssa import entries, predication
-from farlane.backend.jit.ssa.blocks import EXIT, Block
-from farlane.backend.jit.ssa.dominators import dominates, dominators, postdominators
+from farlane.backend.jit.ssa.blocks import EXIT, Block, dominates, dominators, postdominators
 
 _ENDS = {"bra", "brx", "ret", "exit", "trap"}
 
@@ -145,10 +145,7 @@ def _split(body: Body, apart: Callable[[Instruction], bool] | None, predicated: 
     return blocks + extra
 
 
-EFFECTS = {
-    "st", "sust", "red", "atom", "call", "bar", "barrier", "nanosleep", "cp", "wmma", "stmatrix", "mbarrier", "tensormap", "st.bulk",
-    "clusterlaunchcontrol.try_cancel",
-}  # fmt: skip
+EFFECTS = having(Trait.EFFECT)
 
 
 def _extension_starts(code: list[Instruction], starts: set[int]) -> set[int]:

@@ -15,14 +15,12 @@ Never under a guard: instructions that concern other lanes or the order of memor
 
 from __future__ import annotations
 
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import Body, Instruction, Negated, Register, read_by
 
 PICK = "?pick"  # destination = guard ? first : second; no opcode of PTX can be spelled like this
-_COMPUTES = {
-    "abs", "add", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cvt", "cvta", "fma", "lop3", "mad", "mad24", "max", "min",
-    "mov", "mul", "mul24", "neg", "not", "or", "popc", "prmt", "sad", "selp", "set", "setp", "shf", "shl", "shr", "slct", "sub", "testp", "xor",
-}  # fmt: skip
-_ACCESSES = {"ld", "ldu", "st", "red", "atom"}
+_COMPUTES = having(Trait.CHEAP)
+_ACCESSES = having(Trait.ACCESS) - {"multimem"}
 _MAX_INSTRUCTIONS = 12  # round which a branch is not worth while
 
 

@@ -1,6 +1,6 @@
 """Replays a trace under a policy that evicts when room is needed: what moves.
 
-Two ways to place: `free` counts bytes only, as if memory were never fragmented (the policy's best case); `contiguous` gives every object one stretch of addresses, lowest
+Two ways to place: `free` counts bytes only, as if memory were never fragmented (the policy's best case); `contiguous` gives every object one range of addresses, lowest
 first, and evicts on until a hole is long enough, as a real allocator has to. The rules for what moves are `cost.py`'s.
 """
 

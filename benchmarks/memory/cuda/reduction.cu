@@ -1,4 +1,4 @@
-// The sum of an array: each block a stretch of the grid's stride, then a tree in shared memory. Argument: 2^n numbers.
+// The sum of an array: each block a part of the numbers by the grid's stride, then a tree in shared memory. Argument: 2^n numbers.
 #include "check.cuh"
 
 __global__ void reduce(const unsigned *values, unsigned *sums, size_t count) {

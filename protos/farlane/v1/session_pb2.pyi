@@ -110,7 +110,7 @@ class Manifest(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class DeviceDescription(_message.Message):
-    __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id", "makes_objects", "has_aliases", "has_conditions", "has_mappings", "takes_any_ptx")
+    __slots__ = ("backend", "name", "uuid", "compute_major", "compute_minor", "total_memory", "attributes", "takes_ptx", "takes_machine_code", "pci_bus_id", "makes_objects", "has_host_mappings", "has_conditions", "has_mappings", "takes_any_ptx")
     class AttributesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -129,7 +129,7 @@ class DeviceDescription(_message.Message):
     TAKES_MACHINE_CODE_FIELD_NUMBER: _ClassVar[int]
     PCI_BUS_ID_FIELD_NUMBER: _ClassVar[int]
     MAKES_OBJECTS_FIELD_NUMBER: _ClassVar[int]
-    HAS_ALIASES_FIELD_NUMBER: _ClassVar[int]
+    HAS_HOST_MAPPINGS_FIELD_NUMBER: _ClassVar[int]
     HAS_CONDITIONS_FIELD_NUMBER: _ClassVar[int]
     HAS_MAPPINGS_FIELD_NUMBER: _ClassVar[int]
     TAKES_ANY_PTX_FIELD_NUMBER: _ClassVar[int]
@@ -144,11 +144,11 @@ class DeviceDescription(_message.Message):
     takes_machine_code: bool
     pci_bus_id: str
     makes_objects: bool
-    has_aliases: bool
+    has_host_mappings: bool
     has_conditions: bool
     has_mappings: bool
     takes_any_ptx: bool
-    def __init__(self, backend: _Optional[str] = ..., name: _Optional[str] = ..., uuid: _Optional[bytes] = ..., compute_major: _Optional[int] = ..., compute_minor: _Optional[int] = ..., total_memory: _Optional[int] = ..., attributes: _Optional[_Mapping[int, int]] = ..., takes_ptx: bool = ..., takes_machine_code: bool = ..., pci_bus_id: _Optional[str] = ..., makes_objects: bool = ..., has_aliases: bool = ..., has_conditions: bool = ..., has_mappings: bool = ..., takes_any_ptx: bool = ...) -> None: ...
+    def __init__(self, backend: _Optional[str] = ..., name: _Optional[str] = ..., uuid: _Optional[bytes] = ..., compute_major: _Optional[int] = ..., compute_minor: _Optional[int] = ..., total_memory: _Optional[int] = ..., attributes: _Optional[_Mapping[int, int]] = ..., takes_ptx: bool = ..., takes_machine_code: bool = ..., pci_bus_id: _Optional[str] = ..., makes_objects: bool = ..., has_host_mappings: bool = ..., has_conditions: bool = ..., has_mappings: bool = ..., takes_any_ptx: bool = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "message")

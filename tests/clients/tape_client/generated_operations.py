@@ -82,12 +82,12 @@ def copy(destination: int, destination_pitch: int, source: int, source_pitch: in
     return _copy.pack(64, 0x0015, 0, destination, destination_pitch, source, source_pitch, width, height, stream, 0)
 
 
-_alias = struct.Struct("<IHHQQQ")
+_host_map = struct.Struct("<IHHQQQ")
 
 
-def alias(address: int, device: int, size: int) -> bytes:
-    """Kernels find the whole pages [device, device + size) of one allocation at the guest's own address, too, until that ends (tape.md, "Aliases"). Only on a device with has_aliases."""
-    return _alias.pack(32, 0x0016, 0, address, device, size)
+def host_map(address: int, device: int, size: int) -> bytes:
+    """Kernels find the whole pages [device, device + size) of one allocation at the guest's own address, too, until that ends (tape.md, "Host mappings"). Only on a device with has_host_mappings."""
+    return _host_map.pack(32, 0x0016, 0, address, device, size)
 
 
 _physical_create = struct.Struct("<IHHIIQ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.native
 
 ON = {"FARLANE_INTEROP": "1"}
 ENTRIES = {entry.name: entry for entry in registry.load(REGISTRY)}
+# Each with one toolchain; tests/native/stripped.py runs every program with both (stripped.txt).
 PROGRAMS = [
     "vecadd",
     "matmul_tiled",
@@ -44,8 +46,7 @@ def stripped(entry: registry.Entry, toolchain: Toolchain, folder: Path) -> list[
     return [str(program), *command[1:]]
 
 
-@pytest.mark.parametrize("version", ["13.0", "13.5"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "version"), list(zip(PROGRAMS, itertools.cycle(["13.0", "13.5"]), strict=False)))
 def test_a_stripped_program_runs(
     name: str, version: str, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
 ) -> None:

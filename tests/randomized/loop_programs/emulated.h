@@ -39,7 +39,7 @@ static inline cudaError_t noted(cudaError_t error) {
 }
 
 // What a shim that loses or repeats a call would do, for the test that such a thing is seen: the launch of that number, counted from
-// 0 in all threads, is left out (EMULATED_LOSE) or done twice (EMULATED_REPEAT). How many there were is printed at EMULATED_COUNT's wish.
+// 0 in all threads, is left out (EMULATED_LOSE) or done twice (EMULATED_REPEAT). EMULATED_COUNT prints how many there were.
 static std::atomic<long> launches{0};
 
 static inline long chosen(const char *name) {

@@ -29,7 +29,7 @@ def test_a_damaged_file_is_told(tmp_path: Path, text: str) -> None:
         settings.interop({"XDG_CONFIG_HOME": str(tmp_path)})
 
 
-def test_a_wrong_wish_in_the_environment_is_told() -> None:
+def test_a_wrong_value_in_the_environment_is_reported() -> None:
     with pytest.raises(UserError, match="neither 1 nor 0"):
         settings.interop({settings.INTEROP: "yes"})
 
@@ -45,6 +45,6 @@ def test_the_command_writes_and_shows(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv(settings.INTEROP, raising=False)
-    for wish, said in ((None, "off"), (True, "on"), (None, "on"), (False, "off")):
-        assert command.run(argparse.Namespace(interop=wish)) == 0
+    for interop, said in ((None, "off"), (True, "on"), (None, "on"), (False, "off")):
+        assert command.run(argparse.Namespace(interop=interop)) == 0
         assert capsys.readouterr().out.endswith(f"interop: {said}\n")

@@ -1,4 +1,4 @@
-"""Window memory that kernels also find at the program's own addresses: what it has registered (tape.md, "Aliases").
+"""Window memory that kernels also find at the program's own addresses: what it has registered (tape.md, "Host mappings").
 
 Owns the second mapping of such pages, at the address that the guest names, and the table that compiled kernels look at (jit/runtime/structures.py, HostMappings). So a
 kernel's access costs what any other does, and copies go on using the window's address. The address is the guest's choice, and this process may have

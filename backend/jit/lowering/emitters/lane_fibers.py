@@ -18,6 +18,7 @@ from farlane.backend.jit.analysis import spins
 from farlane.backend.jit.lowering import families
 from farlane.backend.jit.lowering.families.base import write
 from farlane.backend.jit.lowering.ir import Val, integer
+from farlane.backend.jit.ptx.instructions import Trait, having
 from farlane.backend.jit.ptx.model import LANES, Body, Instruction, Symbol, registers_of
 from farlane.backend.jit.ssa.ssa import Value
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitters.codegen import FunctionEmitter
     from farlane.backend.jit.ptx.declarations import Module
 
-_MATRICES = {"mma", "wmma", "wgmma", "ldmatrix", "stmatrix", "movmatrix"}
+_MATRICES = having(Trait.MATRIX)
 
 
 def needed(

@@ -1,4 +1,5 @@
-"""Instruction families: what each PTX instruction computes. One file per family of the PTX manual.
+"""Instruction families: what each PTX instruction computes. One file per family of the PTX manual. A new one
+is a handler here, and a name in a row of ptx/instructions.py.
 
 codegen.py calls `emit` for every instruction of a block; unknown ones raise UnsupportedError with kernel, line and instruction.
 """

@@ -109,15 +109,15 @@ turn.next:
   %w.had = phi i32 [ %w, %turn ], [ %last, %passed ]
   %w.next = add i32 %w.had, 1
   %w.more = icmp ult i32 %w.next, %warp.count
-  br i1 %w.more, label %turn, label %settle
-settle:
+  br i1 %w.more, label %turn, label %ended
+ended:
   %released = call i1 @farlane_release(ptr %worker)
   br i1 %released, label %round.abort, label %count
 count:
-  %c = phi i32 [ 0, %settle ], [ %c.next, %count ]
-  %waiting = phi i1 [ false, %settle ], [ %waiting.next, %count ]
-  %ready = phi i1 [ false, %settle ], [ %ready.next, %count ]
-  %held = phi i1 [ false, %settle ], [ %held.next, %count ]
+  %c = phi i32 [ 0, %ended ], [ %c.next, %count ]
+  %waiting = phi i1 [ false, %ended ], [ %waiting.next, %count ]
+  %ready = phi i1 [ false, %ended ], [ %ready.next, %count ]
+  %held = phi i1 [ false, %ended ], [ %held.next, %count ]
   %c.state.p = getelementptr %WarpState, ptr %warps, i32 %c, i32 WarpState.state
   %c.state = load i32, ptr %c.state.p
   %c.ready = icmp eq i32 %c.state, 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.compiling import inlined, inner
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import SHARED_SET, UPDATE_CLEAR, UPDATE_SET
 from farlane.backend.memory.tlb.compiled.intrinsics import lowest, ones, state
@@ -51,7 +51,7 @@ def degree(address: int, core: int, page: int) -> int:
     return count
 
 
-@leaf
+@inlined
 def holder(s: Any, core: int, record: int) -> int:
     """Whom a core's entry names to ask, the first or the nearest, or -1. The first ring is everybody, the others are one hop wider each."""
     words = s.parameters[at.P_WORDS]
@@ -64,25 +64,25 @@ def holder(s: Any, core: int, record: int) -> int:
     return -1
 
 
-@leaf
+@inlined
 def knows_shared(s: Any, core: int, record: int) -> bool:
     return (s.in_shared[record, core >> 6] >> (core & 63) & 1) != 0
 
 
-@inner
+@inlined
 def renew(address: int, core: int, record: int) -> None:
     """An entry is looked up."""
     use(address, core, record, tick(state(address).scalars), KEEP)
 
 
-@inner
+@inlined
 def replied(address: int, core: int, page: int) -> int:
     """A peer has answered. The how-many-eth reply in a row this is."""
     record = known(address, core, page)
     return use(address, core, record, 0, MORE) if record >= 0 else 1
 
 
-@inner
+@inlined
 def take(address: int, core: int, page: int, shared: bool) -> None:
     """A core's own TLB takes a page; its directory knows at once."""
     s = state(address)
@@ -103,7 +103,7 @@ def take(address: int, core: int, page: int, shared: bool) -> None:
         s.in_shared[record, word] |= bit
 
 
-@inner
+@inlined
 def give_up(address: int, core: int, page: int) -> None:
     """A core's own TLB gives up a page; its directory knows at once."""
     s = state(address)
@@ -137,7 +137,7 @@ def _leave_joined(address: int, number: int, core: int, page: int, last: int) ->
         use(address, core, fresh, 0, last & 7)
 
 
-@leaf
+@inlined
 def _move(address: int, s: Any, number: int, core: int, old: int, fresh: int) -> None:
     """A directory's entry is of another record now; its use is forgotten."""
     bit = 1 << (core & 63)
@@ -148,7 +148,7 @@ def _move(address: int, s: Any, number: int, core: int, old: int, fresh: int) ->
     leave(address, number, old, core >> 6, bit)
 
 
-@inner
+@inlined
 def _hear_taken(address: int, core: int, page: int) -> None:
     s = state(address)
     p = s.parameters
@@ -181,7 +181,7 @@ def _hear_taken(address: int, core: int, page: int) -> None:
         _join(address, number, core, own, fresh)
 
 
-@inner
+@inlined
 def _join(address: int, number: int, core: int, old: int, other: int) -> None:
     """A core's own directory made its entry of a page sooner than those that have just heard of it. Where it alone has that record, and another one has heard of the same cores, the other one holds both."""
     s = state(address)
@@ -206,7 +206,7 @@ def _join(address: int, number: int, core: int, old: int, other: int) -> None:
         use(address, core, other, last >> REPLIES, last & 7)
 
 
-@leaf
+@inlined
 def _heard_the_same(s: Any, core: int, one: int, other: int) -> bool:
     """Of the cores that a core hears."""
     difference = 0
@@ -216,7 +216,7 @@ def _heard_the_same(s: Any, core: int, one: int, other: int) -> bool:
     return difference == 0
 
 
-@leaf
+@inlined
 def _nothing_between(s: Any, core: int, moment: int, record: int) -> bool:
     """Whether an entry of a core that was used at a moment may count as used when the record was made: nothing of its set was in between."""
     if s.records[record, at.R_MADE] < moment or s.latest[core] > moment:
@@ -225,7 +225,7 @@ def _nothing_between(s: Any, core: int, moment: int, record: int) -> bool:
     return earlier < 0 or s.records[earlier, at.R_MADE] <= moment
 
 
-@inner
+@inlined
 def _hear_given_up(address: int, core: int, page: int) -> None:
     s = state(address)
     p = s.parameters
@@ -259,7 +259,7 @@ def _hear_given_up(address: int, core: int, page: int) -> None:
                     leave(address, number, record, word, going)
 
 
-@inner
+@inlined
 def hear(address: int, kind: int, core: int, page: int) -> None:
     """What a core's TLB, or the shared one, took or gave up reaches directories."""
     s = state(address)

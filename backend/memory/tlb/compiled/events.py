@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.compiling import inlined, inner
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
 
@@ -26,14 +26,14 @@ _TURNS = -1 << at.LISTS  # of the bits of a cycle
 _OTHERS = 2  # the lists of kinds before news
 
 
-@leaf
+@inlined
 def _ready(s: Any, bucket: int, bits: int) -> None:
     """A cycle has something more."""
     s.wheel[bucket, at.READY] |= bits
     s.occupied[bucket >> 6] |= 1 << (bucket & 63)
 
 
-@leaf
+@inlined
 def _turn(s: Any, bucket: int, core: int) -> None:
     """A core's turn, into the wheel."""
     s.turns[bucket, core >> 6] |= 1 << (core & 63)
@@ -41,7 +41,7 @@ def _turn(s: Any, bucket: int, core: int) -> None:
     s.scalars[at.V_EVENTS] += 1
 
 
-@inner
+@inlined
 def turn(address: int, time: int, core: int) -> None:
     """A core may make requests from a cycle on."""
     s = state(address)
@@ -51,7 +51,7 @@ def turn(address: int, time: int, core: int) -> None:
         _later(address, time, ISSUE << KIND | core << CORE, 0)
 
 
-@inner
+@inlined
 def _insert(address: int, time: int, key: int, arg: int) -> None:
     """Into the wheel."""
     s = state(address)
@@ -92,21 +92,21 @@ def _insert(address: int, time: int, key: int, arg: int) -> None:
     cycle[which + at.L_LATEST] = node
 
 
-@inner
+@inlined
 def tell_taken(address: int, time: int, core: int, page: int) -> None:
     """News that a core's TLB took a page."""
     s = state(address)
     _tell(s, s.taken, at.V_TAKEN, time, UPDATE_SET << KIND | core << CORE | page)
 
 
-@inner
+@inlined
 def tell_given(address: int, time: int, core: int, page: int) -> None:
     """News that a core's TLB gave up a page."""
     s = state(address)
     _tell(s, s.given, at.V_GIVEN, time, UPDATE_CLEAR << KIND | core << CORE | page)
 
 
-@leaf
+@inlined
 def _tell(s: Any, ring: Any, which: int, time: int, key: int) -> None:
     """Behind the news of the same cycle with smaller keys. `which`: how many there are; where the first is, follows."""
     v, size = s.scalars, len(ring)
@@ -128,7 +128,7 @@ def _tell(s: Any, ring: Any, which: int, time: int, key: int) -> None:
     ring[place, 0], ring[place, 1] = time, key
 
 
-@leaf
+@inlined
 def _hear(s: Any, ring: Any, which: int) -> int:
     """The key of the first news of a ring, which is taken."""
     v = s.scalars
@@ -205,7 +205,7 @@ def _nearer(address: int) -> None:
         _insert(address, top, top_key, top_arg)
 
 
-@inner
+@inlined
 def _bucket(address: int) -> int:
     """The first one of the wheel that is not empty."""
     s = state(address)
@@ -218,7 +218,7 @@ def _bucket(address: int) -> int:
     return word << 6 | lowest(bits)
 
 
-@inner
+@inlined
 def first(address: int, time: int, core: int) -> bool:
     """Whether no event comes before a core's turn in a cycle."""
     s = state(address)
@@ -243,7 +243,7 @@ def first(address: int, time: int, core: int) -> bool:
     return word << 6 | lowest(s.turns[bucket, word]) > core
 
 
-@inner
+@inlined
 def pop(address: int) -> tuple[int, int, int]:
     """(cycle, key, arg) of the next event; there must be one."""
     s = state(address)

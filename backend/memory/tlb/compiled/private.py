@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farlane.backend.memory.compiling import inner
+from farlane.backend.memory.compiling import inlined
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import directory
 from farlane.backend.memory.tlb.compiled.events import tell_given, tell_taken, turn
@@ -13,7 +13,7 @@ from farlane.backend.memory.tlb.compiled.shared import tick
 _WAYS = 17  # bits of a place in a set
 
 
-@inner
+@inlined
 def _may_fill(address: int, core: int, from_peer: bool, replies: int, room: bool) -> bool:
     s = state(address)
     p = s.parameters
@@ -32,7 +32,7 @@ def _may_fill(address: int, core: int, from_peer: bool, replies: int, room: bool
     return False
 
 
-@inner
+@inlined
 def _victim(address: int, core: int, begin: int, ways: int) -> int:
     """The place to evict of a full set."""
     s = state(address)
@@ -64,7 +64,7 @@ def _victim(address: int, core: int, begin: int, ways: int) -> int:
     return begin + favourite
 
 
-@inner
+@inlined
 def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
     s = state(address)
     p = s.parameters

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.compiling import inlined, inner
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.intrinsics import LANES, ahead, lowest, state
 from farlane.backend.memory.tlb.compiled.search import find, set_of
@@ -22,25 +22,25 @@ REPLIES = 3  # bits of `uses` below the moment: replies of peers in a row
 KEEP, MORE = -2, -1
 
 
-@leaf
+@inlined
 def base_of(word: int) -> int:
     """Where in a record the bits of 64 directories begin."""
     return at.R_WORDS + word * at.R_FIELDS
 
 
-@leaf
+@inlined
 def bits_of(core: int, field: int) -> int:
     """Where in a record a core's bit is."""
     return base_of(core >> 6) + field
 
 
-@leaf
+@inlined
 def _place(page: int) -> int:
     """The chain of a page."""
     return (page ^ page >> 11) & (at.NAMED - 1)
 
 
-@leaf
+@inlined
 def first_of(s: Any, page: int) -> int:
     """A record of a page, or -1."""
     record = s.named[_place(page), at.A_FIRST]
@@ -49,7 +49,7 @@ def first_of(s: Any, page: int) -> int:
     return record
 
 
-@leaf
+@inlined
 def next_of(s: Any, record: int) -> int:
     """The next one of the same page, or -1. Asked before the record may go."""
     page = s.records[record, at.R_PAGE]
@@ -59,19 +59,19 @@ def next_of(s: Any, record: int) -> int:
     return record
 
 
-@leaf
+@inlined
 def after(s: Any, record: int) -> int:
     """The record of a set that was made next, or -1. Asked before the record may go."""
     return (s.records[record, at.R_LINKS] & at.AFTER) - 1
 
 
-@leaf
+@inlined
 def before(s: Any, record: int) -> int:
     """The record of a set that was made before, or -1."""
     return (s.records[record, at.R_LINKS] >> at.BEFORE) - 1
 
 
-@inner
+@inlined
 def known(address: int, core: int, page: int) -> int:
     """The record that a core's directory has of a page, or -1."""
     s = state(address)
@@ -82,7 +82,7 @@ def known(address: int, core: int, page: int) -> int:
     return record
 
 
-@leaf
+@inlined
 def heard_of_nobody(s: Any, core: int, record: int) -> bool:
     there = 0
     for word in range(s.parameters[at.P_WORDS]):
@@ -90,7 +90,7 @@ def heard_of_nobody(s: Any, core: int, record: int) -> bool:
     return there == 0
 
 
-@leaf
+@inlined
 def _uses(s: Any, number: int, core: int) -> tuple[int, int]:
     """Where the entries of a core's directory lie that were used later than they were made."""
     ways = s.parameters[at.P_DIR_WAYS]
@@ -98,14 +98,14 @@ def _uses(s: Any, number: int, core: int) -> tuple[int, int]:
     return first, first + ways
 
 
-@leaf
+@inlined
 def last_use(s: Any, number: int, core: int, record: int) -> int:
     """The use of an entry that was used since it was made: moment and replies."""
     first, end = _uses(s, number, core)
     return s.uses[at.U_WORD, first + find(s.uses[at.U_RECORD, first:end], s.records[record, at.R_MADE])]
 
 
-@leaf
+@inlined
 def recall(s: Any, core: int, page: int) -> None:
     """Asks for what a look into a core's directory will read soon."""
     p = s.parameters
@@ -140,7 +140,7 @@ def use(address: int, core: int, record: int, moment: int, replies: int) -> int:
     return replies
 
 
-@leaf
+@inlined
 def more(s: Any, number: int, word: int, cores: int) -> None:
     """Directories have an entry more in a set."""
     first = word * s.parameters[at.P_LEVELS]
@@ -150,7 +150,7 @@ def more(s: Any, number: int, word: int, cores: int) -> None:
         cores = carry
 
 
-@leaf
+@inlined
 def less(s: Any, number: int, word: int, cores: int) -> None:
     first = word * s.parameters[at.P_LEVELS]
     for level in range(first, first + s.parameters[at.P_LEVELS]):
@@ -159,7 +159,7 @@ def less(s: Any, number: int, word: int, cores: int) -> None:
         cores = borrow
 
 
-@leaf
+@inlined
 def full_ones(s: Any, number: int, word: int) -> int:
     """The directories that have no room in a set."""
     count, ways, full = s.parameters[at.P_LEVELS], s.parameters[at.P_DIR_WAYS], -1
@@ -190,7 +190,7 @@ def leave(address: int, number: int, record: int, word: int, cores: int) -> None
         _gone(address, number, record)
 
 
-@inner
+@inlined
 def _gone(address: int, number: int, record: int) -> None:
     """A record leaves its set and its chain."""
     s = state(address)
@@ -208,7 +208,7 @@ def _gone(address: int, number: int, record: int) -> None:
     s.named[at.NAMED, at.A_FREE] = record
 
 
-@leaf
+@inlined
 def _chain(s: Any, place: int, sooner: int, later: int) -> None:
     """One record of a chain follows another; -1 for an end."""
     if sooner >= 0:
@@ -295,7 +295,7 @@ def make_room(address: int, number: int, word: int, cores: int) -> None:
         leave(address, number, record, word, bit)
 
 
-@leaf
+@inlined
 def _new(s: Any, page: int, moment: int) -> int:
     """A record without members, in no set and in no chain."""
     record = s.named[at.NAMED, at.A_FREE]
@@ -324,7 +324,7 @@ def make(address: int, number: int, page: int) -> int:
     return record
 
 
-@leaf
+@inlined
 def _follow(s: Any, number: int, record: int, later: int) -> None:
     """What comes behind a record of a set, or, for -1, first in it; -1: nothing."""
     if record >= 0:
@@ -333,7 +333,7 @@ def _follow(s: Any, number: int, record: int, later: int) -> None:
         s.sets[number, at.S_FIRST] = later
 
 
-@leaf
+@inlined
 def _precede(s: Any, number: int, record: int, earlier: int) -> None:
     """What comes before a record of a set, or, for -1, last in it; -1: nothing."""
     if record >= 0:
@@ -342,7 +342,7 @@ def _precede(s: Any, number: int, record: int, earlier: int) -> None:
         s.sets[number, at.S_LAST] = earlier
 
 
-@leaf
+@inlined
 def _link(s: Any, number: int, record: int, earlier: int, later: int) -> None:
     """Puts a record between two of its set."""
     s.records[record, at.R_LINKS] = (earlier + 1) << at.BEFORE | (later + 1)
@@ -350,7 +350,7 @@ def _link(s: Any, number: int, record: int, earlier: int, later: int) -> None:
     _precede(s, number, later, record)
 
 
-@leaf
+@inlined
 def foreign(s: Any, number: int, record: int) -> None:
     """A record may have a member now that does not hold its page."""
     first = s.sets[number, at.S_FOREIGN]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.compiling import inlined, inner
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import directory
 from farlane.backend.memory.tlb.compiled.events import FILL, REMOTE, SHARED, first, push, turn
@@ -17,10 +17,10 @@ from farlane.backend.memory.tlb.compiled.intrinsics import ahead, state
 from farlane.backend.memory.tlb.compiled.records import known, recall
 from farlane.backend.memory.tlb.compiled.search import find, free, in_private, in_shared
 
-_AHEAD = 8  # requests: the cores' lie too far apart for the processor to foresee
+_AHEAD = 8  # requests: the cores' lie too far apart for the processor to predict
 
 
-@leaf
+@inlined
 def bound(s: Any, core: int) -> int:
     """No reply reaches the core before."""
     bounds, least = s.bounds[core], at.NEVER_COMES
@@ -56,7 +56,7 @@ def send(address: int, source: int, target: int, time: int) -> int:
     return time
 
 
-@leaf
+@inlined
 def _better(p: Any, s: Any, core: int, other: int, best: int) -> bool:
     """Whether a holder goes before the best of those with lower numbers."""
     if best < 0:
@@ -64,7 +64,7 @@ def _better(p: Any, s: Any, core: int, other: int, best: int) -> bool:
     return p[at.P_ROUTE] != at.FIRST and s.distance[core, other] < s.distance[core, best]
 
 
-@leaf
+@inlined
 def _shared_is_nearer(p: Any, s: Any, core: int, target: int) -> bool:
     cycles = 2 * s.distance[core, target] * p[at.P_HOP] + p[at.P_PRIVATE_LATENCY]
     return p[at.P_ROUTE] == at.CHEAPEST and p[at.P_SHARED_LATENCY] <= cycles
@@ -79,7 +79,7 @@ def _ask(address: int, core: int, target: int, slot: int, page: int, time: int) 
     push(address, send(address, core, target, time), REMOTE, core, target, page, slot)
 
 
-@inner
+@inlined
 def _miss(address: int, time: int, core: int, slot: int, page: int) -> None:
     s = state(address)
     p = s.parameters
@@ -128,7 +128,7 @@ def _miss(address: int, time: int, core: int, slot: int, page: int) -> None:
     push(address, sent, SHARED, core, 0, page, slot)
 
 
-@inner
+@inlined
 def issue(address: int, time: int, core: int, final: bool) -> bool:
     """Makes a core's requests for as long as nothing that is not known yet may come in between. False when what it asks next is not known."""
     s = state(address)
@@ -224,7 +224,7 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
     return outcome != 3 or final
 
 
-@inner
+@inlined
 def remote(address: int, time: int, core: int, peer: int, page: int, slot: int) -> None:
     """A peer is asked."""
     s = state(address)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import leaf
+from farlane.backend.memory.compiling import inlined
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.intrinsics import LANES, equal, lowest
 
 _WAYS = 17  # bits of a place in a set
 
 
-@leaf
+@inlined
 def find(pages: Any, page: int) -> int:
     """The first place of a page, or -1."""
     count, slot = len(pages), 0
@@ -30,13 +30,13 @@ def find(pages: Any, page: int) -> int:
     return -1
 
 
-@leaf
+@inlined
 def free(pages: Any) -> int:
     """The first free place, or -1."""
     return find(pages, -1)
 
 
-@leaf
+@inlined
 def oldest(pages: Any, stamps: Any) -> int:
     """The first free place, or the one used least recently."""
     count = len(pages)
@@ -46,13 +46,13 @@ def oldest(pages: Any, stamps: Any) -> int:
     return best & ((1 << _WAYS) - 1)
 
 
-@leaf
+@inlined
 def set_of(page: int, sets: int) -> int:
     """The set of a page: a division only where it must be."""
     return page & (sets - 1) if sets & (sets - 1) == 0 else page % sets
 
 
-@leaf
+@inlined
 def in_private(p: Any, private: Any, core: int, page: int) -> int:
     ways = p[at.P_PRIVATE_WAYS]
     first = set_of(page, p[at.P_PRIVATE_SETS]) * ways
@@ -60,7 +60,7 @@ def in_private(p: Any, private: Any, core: int, page: int) -> int:
     return first + slot if slot >= 0 else -1
 
 
-@leaf
+@inlined
 def in_shared(p: Any, shared: Any, page: int) -> int:
     ways = p[at.P_SHARED_WAYS]
     first = set_of(page, p[at.P_SHARED_SETS]) * ways
@@ -68,7 +68,7 @@ def in_shared(p: Any, shared: Any, page: int) -> int:
     return first + slot if slot >= 0 else -1
 
 
-@leaf
+@inlined
 def in_walk_cache(s: Any, key: int) -> int:
     """A place of the walk cache, or -1. Neighbours ask for the same tables, so it is tried first where a key was found last."""
     number = (key >> 48) * at.GUESSES + (key & (at.GUESSES - 1))

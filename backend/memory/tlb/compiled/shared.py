@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.compiling import inlined, inner
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import (
     DRAIN,
@@ -16,7 +16,7 @@ from farlane.backend.memory.tlb.compiled.intrinsics import state
 from farlane.backend.memory.tlb.compiled.search import in_shared
 
 
-@leaf
+@inlined
 def tick(scalars: Any) -> int:
     scalars[at.V_CLOCK] += 1
     return scalars[at.V_CLOCK]
@@ -34,7 +34,7 @@ def tell(address: int, time: int, kind: int, page: int) -> None:
             push(address, time + p[at.P_UPDATE], kind, 0, 0, page, 0)
 
 
-@inner
+@inlined
 def drain(address: int, time: int) -> None:
     s = state(address)
     p = s.parameters

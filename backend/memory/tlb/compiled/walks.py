@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inner, leaf
+from farlane.backend.memory.compiling import inlined
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import SHARED_CLEAR, SHARED_SET, WALK_DONE, push
 from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
@@ -18,12 +18,12 @@ _ADDRESS = ((1 << 52) - 1) & ~0xFFF
 _LEVELS = 4
 
 
-@leaf
+@inlined
 def _shift(level: int) -> int:
     return 39 - 9 * level
 
 
-@inner
+@inlined
 def _walk(address: int, page: int, walk: int) -> int:
     """Reads the page table; the frame goes into the walk. Answers how many entries it read."""
     s = state(address)
@@ -52,7 +52,7 @@ def _walk(address: int, page: int, walk: int) -> int:
     return reads
 
 
-@inner
+@inlined
 def _learn(address: int, page: int, tables: int) -> None:
     """Puts the tables on the way to a page into the walk cache."""
     s = state(address)
@@ -68,7 +68,7 @@ def _learn(address: int, page: int, tables: int) -> None:
         s.walk_cache[1, entry] = tick(s.scalars)
 
 
-@inner
+@inlined
 def start_walks(address: int, time: int) -> None:
     s = state(address)
     p = s.parameters
@@ -102,7 +102,7 @@ def start_walks(address: int, time: int) -> None:
         drain(address, time)
 
 
-@leaf
+@inlined
 def _end(s: Any, page: int, walk: int) -> None:
     """The walk's place is free."""
     chain = page & (at.CHAINS - 1)
@@ -118,7 +118,7 @@ def _end(s: Any, page: int, walk: int) -> None:
     s.scalars[at.V_FREE_WALK] = walk
 
 
-@inner
+@inlined
 def walk_done(address: int, time: int, page: int, walk: int) -> None:
     s = state(address)
     p = s.parameters

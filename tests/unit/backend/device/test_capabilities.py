@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from farlane.backend.device import capabilities
 from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.specification import Specification, attributes
+from farlane.backend.handlers import launch
+from farlane.backend.jit.lowering import kernel, specials
 
 TABLE = Path(__file__).parents[4] / "protos/cuda/attributes.toml"
 
@@ -36,3 +39,13 @@ def test_capability(name: str, clusters: int) -> None:
 def test_a_wrong_capability(text: str) -> None:
     with pytest.raises(ValueError, match=r"choose one of 7\.5, 8\.0, 8\.6, 9\.0, 12\.0"):
         capabilities.parse(text)
+
+
+def test_what_others_repeat_is_what_the_tables_say() -> None:
+    """The compiler knows no devices, and a host does not rely on a device for what all have in common."""
+    largest = max(capability.shared_opt_in for capability in capabilities.CAPABILITIES.values())
+    assert largest << 10 == kernel.MAX_STATIC_SHARED
+    for chosen, capability in capabilities.CAPABILITIES.items():
+        limits = Limits(attributes(Specification(compute_capability=chosen)))
+        assert (limits.grid, limits.block, limits.threads) == (launch._MAX_GRID, launch._MAX_BLOCK, launch._MAX_THREADS)
+        assert capability.shared_reserved << 10 <= specials.RESERVED_SHARED_BYTES

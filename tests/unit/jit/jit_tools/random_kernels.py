@@ -286,7 +286,7 @@ class Drawing:
             k(f"ld.global.u32 %t0, [{place}+{4 * number}];\nmad.lo.u32 %sum, %sum, 31, %t0;")
 
     def walk(self, trips: str) -> None:
-        """A thread's own stretch of words, one after the other, and what they point at."""
+        """A thread's own run of words, one after the other, and what they point at."""
         k = self.kernel
         k.counters += 1
         counter, place, other, again, done = f"%c{k.counters}", k.address(), k.address(), k.label(), k.label()

@@ -78,7 +78,7 @@ def test_merging_adjacent_accesses_changes_no_cost(training: Make, seed: int) ->
     assert [before.of(mask) for mask in range(64)] == [after.of(mask) for mask in range(64)]
 
 
-def test_small_objects_of_an_unbroken_stretch_become_one() -> None:
+def test_small_objects_of_an_unbroken_run_become_one() -> None:
     def touch(*numbers: int) -> list[list[Access]]:
         return [[Access(number, reads=False, writes=True)] for number in numbers]
 

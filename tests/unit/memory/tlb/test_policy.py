@@ -87,9 +87,9 @@ def test_links_and_ports_are_waited_for() -> None:
     spec = dataclasses.replace(GRID, sharing="directory", directory=Directory(radius=6), shared=Shared(ports=1))
     model = FastTlb(spec, table)
     model.run(Stream.of(16, [0], [3]))
-    crowd = model.run(Stream.of(16, range(1, 16), [3] * 15))
-    assert crowd.peer_hits == 15
-    assert crowd.network_wait > 0
+    many = model.run(Stream.of(16, range(1, 16), [3] * 15))
+    assert many.peer_hits == 15
+    assert many.network_wait > 0
     apart = FastTlb(dataclasses.replace(spec, sharing="none"), table).run(Stream.of(16, range(16), [0, 1] * 8))
     assert apart.shared_wait == sum(range(16)), "one port, sixteen requests at once"
     assert (apart.walks, apart.shared_merged) == (2, 14)

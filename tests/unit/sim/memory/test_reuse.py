@@ -37,8 +37,8 @@ def memory_in_use(window: Window) -> int:
 
 
 class Session:
-    def __init__(self, wish: Oversubscription | None) -> None:
-        self.device = SimDevice(threads=2, total_memory=256 << 20, oversubscription=wish)
+    def __init__(self, oversubscription: Oversubscription | None) -> None:
+        self.device = SimDevice(threads=2, total_memory=256 << 20, oversubscription=oversubscription)
         context = self.device.open_context(64 << 20)
         assert isinstance(context, SimContext)
         self.context = context
@@ -189,9 +189,9 @@ def test_illegal_accesses_stay_illegal(pair: tuple[Session, Session]) -> None:
         assert "block (0, 0, 0), thread (0, 0, 0)" in caught.value.message
 
 
-@pytest.mark.parametrize("wish", [None, Oversubscription(MEMORY)])
-def test_a_kernel_may_not_write_to_constants(wish: Oversubscription | None) -> None:
-    session = Session(wish)
+@pytest.mark.parametrize("oversubscription", [None, Oversubscription(MEMORY)])
+def test_a_kernel_may_not_write_to_constants(oversubscription: Oversubscription | None) -> None:
+    session = Session(oversubscription)
     session.context.allocate(session.base, 3 << 20)
     with pytest.raises(
         CudaError, match=r"kernel spoil: illegal write of 4 bytes .* inside the constant factor of 4 bytes"
@@ -262,8 +262,8 @@ def test_a_recorded_trace_names_what_each_step_touched(tmp_path: Path) -> None:
 
 
 def test_sessions_that_only_record_share_the_device(tmp_path: Path) -> None:
-    wish = Oversubscription(None, trace=str(tmp_path / "{}.json"))
-    device = SimDevice(threads=1, total_memory=8 << 20, oversubscription=wish)
+    oversubscription = Oversubscription(None, trace=str(tmp_path / "{}.json"))
+    device = SimDevice(threads=1, total_memory=8 << 20, oversubscription=oversubscription)
     first, second = device.open_context(8 << 20), device.open_context(8 << 20)
     for context in (first, second):
         context.allocate(context.window.base, 3 << 20)

@@ -13,7 +13,7 @@ protos/tape.md has all of it):
 What the descriptor says is not trusted: it, and every texel, is accessed as global memory is, with the same checks. Formats, filters and modes are
 known at run time only, so the code holds all of them and selects. The faces of a cube map are layers: six for each cube.
 
-Source: PTX ISA, "Texture Instructions", "Surface Instructions".
+Source: PTX ISA, "Texture Instructions", "Surface Instructions"; IEC 61966-2-1 (sRGB).
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from farlane.backend.jit.lowering import support
 from farlane.backend.jit.lowering.checks import Access
 from farlane.backend.jit.lowering.families.accesses.addresses import Place, place_at
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory
-from farlane.backend.jit.lowering.ir import Val, integer
-from farlane.backend.jit.ptx.model import Instruction, Vector
+from farlane.backend.jit.lowering.families.arithmetic import approximations
+from farlane.backend.jit.lowering.ir import Builder, Val, integer, real
+from farlane.backend.jit.ptx.model import LANES, Instruction, Vector
 from farlane.backend.jit.runtime.structures import FaultKind
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ MAGIC = 0x7E8F1A5E
 TEXEL = Access(texel=True)
 DESCRIPTOR_BYTES = 128
 WRAP, CLAMP, MIRROR, BORDER = range(4)
+_LINEAR = "farlane_srgb"
 # Dimensions, and whether a layer comes before the coordinates.
 GEOMETRY = {"1d": (1, False), "2d": (2, False), "3d": (3, False), "a1d": (1, True), "a2d": (2, True)}
 # With a direction instead of a place: three coordinates.
@@ -111,3 +113,37 @@ def conjunction(e: Emitter, values: list[Val]) -> Val:
     for value in values[1:]:
         result = e.body.bin("and", result, value)
     return result
+
+
+def srgb_to_linear(e: Emitter, wanted: Val, values: list[Val]) -> list[Val]:
+    """Values of sRGB texels in [0, 1], made linear where it is wanted, before filters see them. Alpha is linear already.
+
+    The conversion is a helper function behind a branch: few textures ask for it, and every texel of a filter would hold it.
+    """
+    b = e.body
+    vectors = [b.splat(value) for value in values]
+    some = b.icmp("ne", b.bits(wanted), integer(0, "i32")) if wanted.vec else wanted
+    convert, done = b.new_label("srgb"), b.new_label("linear")
+    before = b.label
+    b.branch_if(some, convert, done)
+    b.block(convert)
+    name = _to_linear(e)
+    made = [b.op(f"call <{LANES} x float> @{name}({value})", "float", True) for value in vectors]
+    b.branch(done)
+    b.block(done)
+    chosen = [b.phi(value, convert, before) for value in made]
+    return [b.select(wanted, new, old) for new, old in zip(chosen, vectors, strict=True)]
+
+
+def _to_linear(e: Emitter) -> str:
+    if _LINEAR not in e.kernel.helpers:
+        b = Builder()
+        b.intrinsics = e.body.intrinsics
+        x = Val("%x", "float", True)
+        shifted = b.bin("fmul", b.bin("fadd", x, real(0.055, "float")), real(1 / 1.055, "float"))
+        power = b.bin("fmul", approximations.lg2(b, shifted), real(2.4, "float"))
+        low = b.bin("fmul", x, real(1 / 12.92, "float"))
+        result = b.select(b.fcmp("ole", x, real(0.04045, "float")), low, approximations.ex2(b, power))
+        head = f"define internal <{LANES} x float> @{_LINEAR}(<{LANES} x float> %x) noinline {{"
+        e.kernel.helpers[_LINEAR] = "\n".join([head, "entry:", *b.lines, f"  ret {result}", "}"])
+    return _LINEAR

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.jit.lowering.families.accesses.addresses import Place, place_at
 from farlane.backend.jit.lowering.families.accesses.memory import read_memory
 from farlane.backend.jit.lowering.families.base import check, handles
-from farlane.backend.jit.lowering.families.images import mipmaps, srgb
+from farlane.backend.jit.lowering.families.images import mipmaps
 from farlane.backend.jit.lowering.families.images.texels import (
     BORDER,
     CLAMP,
@@ -29,6 +29,7 @@ from farlane.backend.jit.lowering.families.images.texels import (
     Descriptor,
     conjunction,
     operands,
+    srgb_to_linear,
 )  # fmt: skip
 from farlane.backend.jit.lowering.ir import Val, integer, real
 from farlane.backend.jit.ptx.model import LANES, Instruction
@@ -89,7 +90,7 @@ def _texel(
         found.append(_as_float(e, d, value, unsigned, signed, spare) if floats else value)
         places.append(there)
     if floats:
-        found[:_COLOURS] = srgb.linear(e, d.srgb, found[:_COLOURS])
+        found[:_COLOURS] = srgb_to_linear(e, d.srgb, found[:_COLOURS])
     zero = real(0.0, "float") if floats else integer(0, "i32")
     results = []
     for channel, (value, there) in enumerate(zip(found, places, strict=True)):

@@ -207,7 +207,7 @@ pub fn device_pointer(address: usize) -> Outcome<Option<usize>> {
 /// program's addresses. Where it cannot, stderr says so, once, and kernels fault.
 pub fn reach_registered(address: usize) -> Outcome {
     let Some(range) = find(address).filter(|range| !range.refused) else { return Ok(()) };
-    let reached = if process::device()?.description.has_aliases {
+    let reached = if process::device()?.description.has_host_mappings {
         device_pointer(address).and_then(|_| managed::map_to_host_address(address))
     } else {
         log::error(format_args!(

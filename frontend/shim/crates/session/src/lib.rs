@@ -26,6 +26,7 @@ mod generated_errors;
 #[rustfmt::skip]
 mod generated_functions;
 pub mod lazy_readback;
+pub mod log;
 pub mod manifests;
 pub mod permission;
 pub mod process;
@@ -34,7 +35,6 @@ pub mod thread_state;
 pub mod work;
 
 pub use call::{callers, frame, function};
-pub use client::log;
 pub use manifests::objects;
 pub use process::{lifecycle, mappings, real};
 pub use report::{output, trace};

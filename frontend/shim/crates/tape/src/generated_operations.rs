@@ -16,7 +16,7 @@ pub mod code {
     pub const WRITE: u16 = 0x0013;
     pub const READ: u16 = 0x0014;
     pub const COPY: u16 = 0x0015;
-    pub const ALIAS: u16 = 0x0016;
+    pub const HOST_MAP: u16 = 0x0016;
     pub const PHYSICAL_CREATE: u16 = 0x0018;
     pub const PHYSICAL_RELEASE: u16 = 0x0019;
     pub const PHYSICAL_MAP: u16 = 0x001a;
@@ -78,7 +78,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::WRITE => "WRITE",
         code::READ => "READ",
         code::COPY => "COPY",
-        code::ALIAS => "ALIAS",
+        code::HOST_MAP => "HOST_MAP",
         code::PHYSICAL_CREATE => "PHYSICAL_CREATE",
         code::PHYSICAL_RELEASE => "PHYSICAL_RELEASE",
         code::PHYSICAL_MAP => "PHYSICAL_MAP",
@@ -133,7 +133,7 @@ pub mod fixed_bytes {
     pub const WRITE: usize = 48;
     pub const READ: usize = 48;
     pub const COPY: usize = 64;
-    pub const ALIAS: usize = 32;
+    pub const HOST_MAP: usize = 32;
     pub const PHYSICAL_CREATE: usize = 24;
     pub const PHYSICAL_RELEASE: usize = 16;
     pub const PHYSICAL_MAP: usize = 40;
@@ -319,14 +319,14 @@ pub fn copy(w: &mut Writer, destination: u64, destination_pitch: u64, source: u6
     w.record(code::COPY, 0, &fields, 0);
 }
 
-/// Kernels find the whole pages [device, device + size) of one allocation at the guest's own address, too, until that ends (tape.md, "Aliases"). Only on a device with has_aliases.
+/// Kernels find the whole pages [device, device + size) of one allocation at the guest's own address, too, until that ends (tape.md, "Host mappings"). Only on a device with has_host_mappings.
 #[inline]
-pub fn alias(w: &mut Writer, address: u64, device: u64, size: u64) {
+pub fn host_map(w: &mut Writer, address: u64, device: u64, size: u64) {
     let mut fields = [0u8; 24];
     fields[0..8].copy_from_slice(&address.to_le_bytes());
     fields[8..16].copy_from_slice(&device.to_le_bytes());
     fields[16..24].copy_from_slice(&size.to_le_bytes());
-    w.record(code::ALIAS, 0, &fields, 0);
+    w.record(code::HOST_MAP, 0, &fields, 0);
 }
 
 /// Mints a physical allocation: memory without an address, size bytes (tape.md, "Physical memory"). Only on a device with has_mappings.

@@ -84,7 +84,7 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
     match operation {
         "FENCE" => o::fence(w, f.u32("slot")),
         "ALLOCATE" => o::allocate(w, f.u64("address"), f.u64("size")),
-        "ALIAS" => o::alias(w, f.u64("address"), f.u64("device"), f.u64("size")),
+        "HOST_MAP" => o::host_map(w, f.u64("address"), f.u64("device"), f.u64("size")),
         "CONTEXT" => o::context(w, f.u32("context"), flag(vector, "anew")),
         "PHYSICAL_CREATE" => o::physical_create(w, f.u32("memory"), f.u64("size")),
         "PHYSICAL_RELEASE" => o::physical_release(w, f.u32("memory")),

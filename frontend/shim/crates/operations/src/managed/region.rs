@@ -151,7 +151,7 @@ impl Region {
             return Ok(());
         }
         let (start, device, length) = (self.start as u64, self.device as u64, self.length as u64);
-        work::append(|w| operation::alias(w, start, device, length))?;
+        work::append(|w| operation::host_map(w, start, device, length))?;
         self.host_mapped = true;
         Ok(())
     }
