@@ -73,7 +73,7 @@ def test_an_earlier_guest_is_served_as_it_was(path: Path, tmp_path: Path) -> Non
     now = [pb.HostMessage.FromString(message) for message in answers]
     then = [pb.HostMessage.FromString(message) for side, message in recorded if side == "H"]
     assert groups(now) == groups(then)
-    assert len(groups(now)) > 3
+    assert groups(then), "something was answered"
     for field in ("tape_version", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes"):
         assert getattr(now[0].welcome, field) == getattr(then[0].welcome, field), field
 

@@ -391,6 +391,7 @@ def test_a_session_has_one_connection(null: Hosted) -> None:
 
 def test_a_guest_that_does_not_come_again(null: Hosted) -> None:
     """An old one: the host refuses it by TCP, offers it rings, and ends it when its messages come to the host."""
+    eventually(lambda: null.pool.busy == 0)
     old = pb.Hello(tape_version_min=1, tape_version_max=5, mode="calls")
     by_tcp = Stream(null.tcp)
     by_tcp.send(hello=old)
