@@ -148,7 +148,7 @@ impl Task {
                 (mem::replace(&mut sender, entered.sender), mem::replace(&mut replies, entered.replies));
             admission = Some(process::Admission { _stream: own, replies: answers });
         }
-        let stream = Source::Stream(Stream::new(replies, admission, runtime));
+        let stream = Source::Stream(Box::new(Stream::new(replies, admission, runtime)));
         let bell = Arc::new(Bell::new().map_err(|e| local(&e))?);
         let stream = Reading::new(stream, Watched::Socket(descriptor, full, beside), bell.clone());
         let timer = AgeTimer::new().map_err(|e| local(&e))?;

@@ -46,7 +46,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Where replies come from.
 pub(crate) enum Source {
-    Stream(Stream),
+    Stream(Box<Stream>),
     Ring(Receiver),
 }
 
