@@ -7,7 +7,6 @@ the end before it returns, in the caller's order. One thread at a time; `interru
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import logging
 import time
@@ -21,7 +20,8 @@ from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, Launc
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Results, Stop
-from farlane.backend.device.sim.launching.launches import Launcher, Ready
+from farlane.backend.device.sim.launching.launches import Launcher
+from farlane.backend.device.sim.launching.layout import Layout, Ready
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.launching.repeats import Repeater
 from farlane.backend.device.sim.launching.timeline import Timeline
@@ -35,7 +35,7 @@ from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
-from farlane.backend.jit import Launch, Options
+from farlane.backend.jit import Options
 from farlane.backend.plane import Direct, Entry
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ class SimContext(Context):
         self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
         self.direct = Direct(self._memory.allocations.ranges, backed=True)
         self._working = self.direct.gate  # held while device memory is used, for `close` may come from another thread
-        self._generation = -1  # of the worker that launches are laid out for
         self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
         if modelled is not None:
@@ -94,7 +93,7 @@ class SimContext(Context):
         self._launcher = Launcher(
             self._memory, self._pool, self._limits, self._runtime, self._observers, self.direct, self._options.tiers
         )
-        self.direct.changed()
+        self._layout = Layout(self._launcher, self.direct)
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
@@ -271,47 +270,17 @@ class SimContext(Context):
             if self._observers:
                 self._observers.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
-            self._follow()
-
-    def _follow(self) -> None:
-        """Launches that are laid out use the worker's arenas where they were: have these moved?"""
-        generation = self._launcher.worker_generation
-        if generation != self._generation:
-            self._generation = generation
-            self.direct.changed()
+            self._layout.follow()
 
     def lay_out(self, function: SimFunction, shape: LaunchShape, size: int) -> Entry | None:
-        if not self.direct.enabled:
-            return None
         with self._working:
-            ready = self._launcher.lay_out(function, shape, size)
-            self._follow()
-        if ready is None:
-            return None
-        kernel, launch = ready.prepared.kernel, ready.prepared.launch
-        return self.direct.lay_out(
-            kernel.address,
-            ctypes.addressof(launch),
-            ctypes.addressof(ready.worker),
-            launch.parameters,
-            size,
-            next_block=Launch.next_block.offset,
-            grid_id=Launch.grid_id.offset,
-            abort=Launch.abort.offset,
-            provisional=kernel.use is not None,
-            limit=ready.limit,
-            keep=ready,
-        )
+            return self._layout.lay_out(function, shape, size)
 
     def failure(self, laid_out: Ready) -> CudaError:
-        return self._launcher.error(laid_out.prepared.function, laid_out.prepared)
+        return self._layout.failure(laid_out)
 
     def account(self, laid_out: Ready, nanoseconds: int) -> None:
-        kernel = laid_out.prepared.kernel
-        if kernel.use is not None:
-            kernel.use.spent(kernel, nanoseconds)
-        else:
-            self.direct.changed()  # it has better code
+        self._layout.account(laid_out, nanoseconds)
 
     def _synchronized(self) -> None:
         """What comes later is ordered behind all that was."""
@@ -340,7 +309,7 @@ class SimContext(Context):
         with self._working:
             stop, nanoseconds = self._repeater.repeat(body, columns, results)
             self.device_nanoseconds += nanoseconds
-            self._follow()
+            self._layout.follow()
         return stop
 
     # Streams and events -----------------------------------------------------------------------------------------

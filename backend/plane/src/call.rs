@@ -3,7 +3,9 @@
 //! A call belongs to one thread, which drives the connection's runtime whenever it waits (`connection`). Any thread may cancel it, and ask
 //! whether it was. The guest's end is a cancellation, too: its request broke off, or it takes no answer any more.
 
+use crate::connection::make_progress;
 use crate::message::{self, Tape};
+use crate::placing::{self, Placing};
 use crate::ring::{self, Ticket};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -45,21 +47,6 @@ pub enum Received {
     /// What came is no message that the host takes: too large, mostly. The connection is still there, and wants to know why.
     Refused(Status),
 }
-
-/// Where a part of a message goes.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    /// Where in the message it begins, not behind what was looked at.
-    pub start: usize,
-    pub size: usize,
-    /// So many bytes may be written there until the message has been received.
-    pub to: *mut u8,
-}
-
-/// What is looked at of a message that may have a part with a place.
-const BEGINNING: usize = 128;
-/// Messages of so many bytes may.
-const LARGE: u64 = 64 << 10;
 
 /// What the connection's tasks and the call's thread share.
 #[derive(Default)]
@@ -281,7 +268,7 @@ impl Call {
     fn receive_by_ring(&self, deadline: Option<Instant>, place: Option<Placing<'_>>) -> Result<Received, Gone> {
         let receiver = self.shared.place.receiver().ok_or(Gone)?;
         let mut message = Vec::new();
-        let received = received(&mut receiver.lock(), &mut message, deadline, place);
+        let received = placing::received(&mut receiver.lock(), &mut message, deadline, place);
         match received {
             Ok(false) => Ok(classified(message.into())),
             Ok(true) => Ok(Received::Placed(message.into())),
@@ -379,45 +366,8 @@ impl Call {
     }
 }
 
-/// Says where a part of a message goes.
-pub type Placing<'a> = &'a mut dyn FnMut(&[u8], usize) -> Option<Place>;
-
-/// Receives a message into `message`. The deadline is for it to begin: what has been read of one is not lost. True: a part has gone to its place, and only what follows it is there.
-fn received(
-    receiver: &mut rings::Receiver,
-    message: &mut Vec<u8>,
-    deadline: Option<Instant>,
-    place: Option<Placing<'_>>,
-) -> Result<bool, rings::Error> {
-    let length = receiver.next(deadline)?;
-    if let Some(place) = place.filter(|_| length >= LARGE) {
-        message.resize(BEGINNING, 0);
-        receiver.read(message, None)?;
-        if let Some(Place { start, size, to }) = place(message, usize::try_from(length).unwrap_or(usize::MAX)) {
-            let early = &message[start..];
-            // SAFETY: so many bytes may be written there (Place), and rings are no device's memory.
-            unsafe {
-                early.as_ptr().copy_to_nonoverlapping(to, early.len());
-                receiver.read_to(to.add(early.len()), size - early.len(), None)?;
-            }
-            message.clear();
-            receiver.rest(message, None)?;
-            return Ok(true);
-        }
-    }
-    receiver.rest(message, None)?;
-    Ok(false)
-}
-
 fn classified(message: Bytes) -> Received {
     message::tape(&message).map_or(Received::Other(message), Received::Tape)
-}
-
-/// Lets the connection's tasks do what they can do now: a message goes from the call to HTTP/2 and from there to the socket.
-async fn make_progress() {
-    for _ in 0..2 {
-        tokio::task::yield_now().await;
-    }
 }
 
 /// What the guest is sent. Its end is the response's.

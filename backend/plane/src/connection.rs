@@ -77,6 +77,13 @@ pub(crate) fn serve(inner: &Arc<Inner>, socket: Socket) -> io::Result<()> {
     }
 }
 
+/// Lets the connection's tasks do what they can do now: a message goes from the call to HTTP/2 and from there to the socket.
+pub(crate) async fn make_progress() {
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Says `why` to whatever is called, for at most a second.
 pub(crate) fn turn_away(inner: &Arc<Inner>, socket: Socket, why: &'static str) -> io::Result<()> {
     run(inner, socket, Some(why))

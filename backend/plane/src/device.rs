@@ -3,8 +3,12 @@
 //!
 //! - [`moment`]: when an event was recorded
 //! - [`ranges`]: the allocation map: which bytes a copy may touch
-//! - [`direct`]: copies, sets, and launches of kernels that are laid out
+//! - [`gate`]: the lock around the use of device memory
+//! - [`laid`]: launches that are laid out
+//! - [`direct`]: copies, sets, and those launches
 
 pub mod direct;
+pub mod gate;
+pub mod laid;
 pub mod moment;
 pub mod ranges;

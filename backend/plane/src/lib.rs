@@ -1,8 +1,8 @@
 //! The host's data plane: what lies between a guest's bytes and the session that takes them.
 //!
 //! It owns the sockets and the threads: it accepts connections, speaks gRPC over HTTP/2 on them, bounds how many there are, and gives each call
-//! to the thread that serves it. What a call means is the caller's (`Serve`): admission, sessions and devices are Python's, which this
-//! crate does not know (`binding` does).
+//! to the thread that serves it. It replays what sessions send. What a call means is the caller's (`Serve`), and so is what the replay leaves
+//! to a control plane (`replay::control`): admission, objects and devices are Python's, which this crate does not know (`binding` does).
 //!
 //! The thread that serves a call drives its connection: it reads the socket when it waits for a message and writes when it sends one. A round
 //! trip costs no hand-over from one thread to another. While such a thread is busy elsewhere, the listening thread looks after its connection ten
@@ -12,8 +12,10 @@
 //! - `connection`: one socket, and the runtime that its threads drive in turn
 //! - [`call`]: one call: messages in, messages out, its end
 //! - [`message`]: a guest's message as far as the plane reads it
-//! - [`ring`]: messages through shared memory
+//! - [`ring`]: messages through shared memory; [`placing`]: large ones, of which a part goes where it belongs
 //! - `passage`: connections for sessions in other processes
+//! - [`replay`]: groups, records, results, errors
+//! - [`device`]: copies, sets and launches that need no Python
 //!
 //! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
 
@@ -24,6 +26,7 @@ pub mod device;
 pub mod listening;
 pub mod message;
 mod passage;
+pub mod placing;
 pub mod replay;
 pub mod ring;
 pub mod server;

@@ -17,7 +17,6 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from farlane.backend import jit
 from farlane.backend.device.base import CudaError, LaunchShape
@@ -31,7 +30,7 @@ from farlane.backend.device.sim.memory.window import PAGE_SHIFT
 from farlane.backend.device.sim.observers.observer import Ended, Faulted, Observers
 from farlane.backend.device.sim.runtime.modules import SimFunction
 from farlane.backend.device.sim.runtime.nested import Grid
-from farlane.backend.device.sim.runtime.prepared import ALONE_NS, CostEstimate, Prepared
+from farlane.backend.device.sim.runtime.prepared import CostEstimate, Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE
 from farlane.backend.plane import Direct
@@ -43,17 +42,6 @@ _INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
 _CHUNKS_PER_THREAD = 8
 _MAX_CHUNK = 256
 MOST_SHAPES = 8  # of a kernel's launches that are kept ready
-_PART_NS = 5_000_000  # a launch of provisional code that takes longer is run in parts
-_BRIEF_NS = 1_000_000  # a launch of provisional code that has taken less is likely to do so again
-
-
-class Ready(NamedTuple):
-    """A launch that needs only its parameters, and the worker's state for it. All that is in `prepared.launch` stays as long as this."""
-
-    prepared: Prepared
-    worker: jit.WorkerState
-    limit: int  # nanoseconds: one that takes longer is the last one to be run so
-    parameters: Any
 
 
 class Launcher:
@@ -85,7 +73,7 @@ class Launcher:
         self._repeating: Sequence[jit.Launch] = ()
         self._interrupted = ctypes.c_uint32(0)
         self._direct = direct
-        self._took = 0  # the last launch, in nanoseconds
+        self.took = 0  # the last launch, in nanoseconds
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
         self._observers = observers
         # A warp group's accesses are checked before they are made: no page may go in between.
@@ -132,8 +120,8 @@ class Launcher:
         self.launches += 1
         number = self.launches
         if not prepared.kernel.info.launches:
-            self._took = self._execute(prepared, parameters, number)
-            return self._took
+            self.took = self._execute(prepared, parameters, number)
+            return self.took
         nested = self._runtime.nested
         nested.begin(function, self._admission.check_nested)
         try:
@@ -219,33 +207,11 @@ class Launcher:
         launch.abort = 0
         return Prepared(function, shape, known.kernel, launch, known.helpers, known.cost)
 
-    def lay_out(self, function: SimFunction, shape: LaunchShape, size: int) -> Ready | None:
-        """The launch that was done last, as it can be done again by this thread alone; None: it has to come here each time.
-
-        What needs more than a thread, or something done before and after, comes here: shared launches that take long enough for helpers,
-        cooperative ones and those of clusters, kernels that launch others, and long ones of provisional code.
-        """
-        known = function.prepared
-        if known is None or known.shape != shape or known.has_blocks or known.launch.cluster_blocks > 1:
-            return None
-        info, limit = known.kernel.info, (1 << 64) - 1
-        if info.launches:
-            return None
-        if known.helpers:
-            if info.waits or not known.cost.is_short(known.launch.end_block):
-                return None
-            limit = ALONE_NS
-        if known.kernel.use is not None:
-            if self._took > _BRIEF_NS:
-                return None
-            limit = min(limit, _PART_NS)
-        prepared = self.prepare(function, shape, size)
-        parameters = ctypes.create_string_buffer(size + _PARAMETER_ALIGNMENT)
-        address = ctypes.addressof(parameters)
-        prepared.launch.parameters = address + -address % _PARAMETER_ALIGNMENT
-        worker = self.worker_states([prepared])[prepared.arenas]
+    def lend(self, prepared: Prepared) -> jit.WorkerState:
+        """The state of this session's worker for a launch of `prepare`: good as long as `worker_generation` stays."""
+        states = self.worker_states([prepared])
         self._reserved = None
-        return Ready(prepared, worker, limit, parameters)
+        return states[prepared.arenas]
 
     @property
     def worker_generation(self) -> int:

@@ -1,7 +1,7 @@
 //! What Python gives the plane to work on by itself: allocation maps, launches that are laid out.
 
-use plane::device::direct::{self, Laid};
-use plane::device::{moment, ranges};
+use plane::device::laid::{self, Laid};
+use plane::device::{direct, gate, moment, ranges};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Moment {
 /// Held while device memory is used. A context manager.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Gate {
-    inner: Arc<direct::Gate>,
+    inner: Arc<gate::Gate>,
 }
 
 #[pymethods]
@@ -98,7 +98,7 @@ impl Gate {
 /// A launch that is laid out.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Entry {
-    pub inner: Arc<direct::Entry>,
+    pub inner: Arc<laid::Entry>,
 }
 
 /// What the plane does by itself for one context.
@@ -196,6 +196,6 @@ impl Direct {
 }
 
 /// What an entry was laid out from.
-pub fn kept(entry: &direct::Entry) -> Option<&Py<PyAny>> {
+pub fn kept(entry: &laid::Entry) -> Option<&Py<PyAny>> {
     entry.laid().and_then(|laid| laid.keep.downcast_ref())
 }

@@ -3,9 +3,10 @@
 use crate::device::{kept, Direct, Entry, Moment};
 use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
-use plane::device::{direct, moment};
+use plane::device::{laid, moment};
+use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Step};
 use plane::replay::errors::{self, CudaError};
-use plane::replay::{Attempt, Bounds, Control, End, GroupEnd, Outcome, Sink, Step};
+use plane::replay::{Bounds, Sink};
 use plane::{Gone, Received};
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
@@ -181,19 +182,19 @@ impl Control for Hand<'_> {
         record: &[u8],
         start: usize,
         end: usize,
-    ) -> Attempt<Option<Arc<direct::Entry>>, PyErr> {
+    ) -> Attempt<Option<Arc<laid::Entry>>, PyErr> {
         self.0.attempt("LAUNCH", |py| {
             let entry = self.0.launch.bind(py).call1((launch, PyBytes::new(py, record), start, end))?;
             Ok(if entry.is_none() { None } else { Some(entry.cast::<Entry>()?.get().inner.clone()) })
         })
     }
 
-    fn failure(&mut self, entry: &direct::Entry) -> Result<CudaError, PyErr> {
+    fn failure(&mut self, entry: &laid::Entry) -> Result<CudaError, PyErr> {
         let raised = self.0.attempt("LAUNCH", |py| self.0.failure.call1(py, (kept(entry),)))?;
         Ok(raised.err().unwrap_or_else(|| CudaError::ours("a launch failed without an error".into())))
     }
 
-    fn account(&mut self, entry: &direct::Entry, nanoseconds: u64) -> Result<(), PyErr> {
+    fn account(&mut self, entry: &laid::Entry, nanoseconds: u64) -> Result<(), PyErr> {
         Python::attach(|py| self.0.account.call1(py, (kept(entry), nanoseconds)).map(drop))
     }
 

@@ -6,14 +6,14 @@
 //!
 //! One thread works at a time; `interrupt` and the switches may be used by any. Whoever gives the memory back holds the [`Gate`] first.
 
+use super::gate::Gate;
+use super::laid::{Entry, Laid, Ran};
 use super::ranges::{Ranges, Rows};
-use parking_lot::lock_api::RawMutex as _;
 use parking_lot::Mutex;
-use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What reading memory that holds nothing shows.
 static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
@@ -21,106 +21,6 @@ static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
 pub const PIECE: usize = 1 << 20;
 /// After so long a kernel's use is told to Python.
 const ACCOUNT: u64 = 1_000_000;
-
-/// Held while device memory is used.
-pub struct Gate(parking_lot::RawMutex);
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self(parking_lot::RawMutex::INIT)
-    }
-}
-
-impl Gate {
-    pub fn try_lock(&self) -> bool {
-        self.0.try_lock()
-    }
-
-    pub fn lock(&self) {
-        self.0.lock();
-    }
-
-    /// Whether it came to that in time.
-    pub fn lock_for(&self, timeout: Duration) -> bool {
-        use parking_lot::lock_api::RawMutexTimed as _;
-        self.0.try_lock_for(timeout)
-    }
-
-    /// # Safety
-    /// The caller has locked it.
-    pub unsafe fn unlock(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.unlock() };
-    }
-
-    pub fn hold(&self) -> Held<'_> {
-        self.lock();
-        Held(self)
-    }
-}
-
-/// A gate that is locked.
-pub struct Held<'a>(&'a Gate);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        // SAFETY: `hold` has locked it.
-        unsafe { self.0.unlock() };
-    }
-}
-
-/// A launch that is laid out: everything but its parameters and its number.
-pub struct Laid {
-    /// The kernel: `int run(launch, worker)`.
-    pub run: unsafe extern "C" fn(*mut u8, *mut u8) -> i32,
-    pub launch: *mut u8,
-    pub worker: *mut u8,
-    pub parameters: *mut u8,
-    pub size: usize,
-    /// Where in the launch these stand.
-    pub next_block: usize,
-    pub grid_id: usize,
-    pub abort: usize,
-    /// Its code is to be replaced by better one once it has run for long: how long it runs is said.
-    pub provisional: bool,
-    /// A launch that takes longer, in nanoseconds, is the last one here: the next ones are worth more threads, or have to run in parts.
-    pub limit: u64,
-    /// What the addresses are in.
-    pub keep: Box<dyn Any + Send + Sync>,
-}
-
-// SAFETY: one thread at a time runs it (the gate); all it points to stays as long as `keep`.
-unsafe impl Send for Laid {}
-// SAFETY: the same.
-unsafe impl Sync for Laid {}
-
-/// A launch that is laid out, or (on the null device) one of which nothing is left to do.
-pub struct Entry {
-    laid: Option<Laid>,
-    epoch: u64,
-    spent: AtomicU64,
-}
-
-impl Entry {
-    pub fn laid(&self) -> Option<&Laid> {
-        self.laid.as_ref()
-    }
-}
-
-/// What has become of a launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ran {
-    Done,
-    /// It was not begun: something has changed since it was laid out.
-    Stale,
-    /// It did not come to its end.
-    Failed,
-    /// It has; the kernel has run for so many nanoseconds since this was last said. `long`: it is not to be launched from here again.
-    Account {
-        nanoseconds: u64,
-        long: bool,
-    },
-}
 
 #[derive(Default)]
 struct Running {
@@ -394,102 +294,4 @@ fn fill(row: &mut [u8], pattern: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn memory(size: usize) -> (Vec<u8>, u64, Direct) {
-        let memory = vec![0_u8; size];
-        let address = memory.as_ptr() as u64;
-        let ranges = Arc::new(Ranges::default());
-        ranges.add(address, address + size as u64);
-        (memory, address, Direct::new(ranges, true))
-    }
-
-    fn rows(address: u64, pitch: u64, width: u64, height: u64) -> Rows {
-        Rows { address, pitch, width, height }
-    }
-
-    #[test]
-    fn rows_are_written_and_shown() {
-        let (memory, address, direct) = memory(64);
-        assert!(direct.write(&rows(address, 8, 2, 3), b"abcdef"));
-        assert_eq!(&memory[..20], b"ab\0\0\0\0\0\0cd\0\0\0\0\0\0ef\0\0");
-        assert_eq!(direct.show(&rows(address, 0, 10, 1), 8..10, <[u8]>::to_vec), Some(b"cd".to_vec()));
-        assert!(direct.set(&rows(address + 4, 4, 4, 2), 0x0102_0304, 4));
-        assert_eq!(&memory[4..12], &[4, 3, 2, 1, 4, 3, 2, 1]);
-        assert!(direct.copy(&rows(address + 1, 0, 8, 1), &rows(address, 0, 8, 1)));
-        assert_eq!(&memory[..9], b"aab\0\0\x04\x03\x02\x01");
-    }
-
-    #[test]
-    fn what_no_allocation_holds_is_left_alone() {
-        let (memory, address, direct) = memory(64);
-        assert!(!direct.write(&rows(address + 60, 0, 8, 1), b"abcdefgh"));
-        assert!(!direct.write(&rows(address, 0, 7, 1), b"abcdefgh"), "not so many bytes");
-        assert!(!direct.set(&rows(address, 61, 4, 2), 1, 1));
-        assert!(!direct.set(&rows(address, 4, 6, 1), 1, 4));
-        assert!(!direct.copy(&rows(address, 0, 8, 1), &rows(0, 0, 8, 1)));
-        assert!(!direct.copy(&rows(address + 2, 4, 2, 2), &rows(address, 4, 2, 2)), "they overlap");
-        assert!(!direct.may_read(&rows(address, 4, 2, 2)), "gaps");
-        direct.disable();
-        assert!(!direct.write(&rows(address, 0, 1, 1), b"a"));
-        assert!(memory.iter().all(|&byte| byte == 0));
-    }
-
-    #[repr(C)]
-    struct Launch {
-        next_block: u64,
-        grid_id: u64,
-        abort: u32,
-        status: i32,
-        parameters: u64,
-    }
-
-    unsafe extern "C" fn kernel(launch: *mut u8, worker: *mut u8) -> i32 {
-        // SAFETY: the test's own.
-        unsafe {
-            let launch = &*launch.cast::<Launch>();
-            assert_eq!(launch.next_block, 0);
-            *worker.cast::<u64>() += launch.grid_id * 100 + launch.parameters;
-            launch.status
-        }
-    }
-
-    fn laid(launch: &mut Launch, sum: &mut u64) -> Laid {
-        let launch = std::ptr::from_mut(launch).cast::<u8>();
-        Laid {
-            run: kernel,
-            launch,
-            worker: std::ptr::from_mut(sum).cast(),
-            parameters: launch.wrapping_add(24),
-            size: 8,
-            next_block: 0,
-            grid_id: 8,
-            abort: 16,
-            provisional: false,
-            limit: u64::MAX,
-            keep: Box::new(()),
-        }
-    }
-
-    #[test]
-    fn a_launch_runs_until_something_changes() {
-        let (_memory, _, direct) = memory(8);
-        let (mut launch, mut sum) = (Launch { next_block: 9, grid_id: 0, abort: 0, status: 0, parameters: 0 }, 0);
-        let entry = direct.entry(Some(laid(&mut launch, &mut sum)));
-        assert_eq!(direct.launch(&entry, &7_u64.to_le_bytes()), Ran::Done);
-        assert_eq!(direct.launch(&entry, &5_u64.to_le_bytes()), Ran::Done);
-        assert_eq!(direct.launch(&entry, &[0; 4]), Ran::Stale, "other parameters");
-        assert_eq!((sum, direct.launches()), (312, 2));
-        launch.status = 1;
-        assert_eq!(direct.launch(&entry, &[0; 8]), Ran::Failed);
-        direct.changed();
-        assert_eq!(direct.launch(&entry, &[0; 8]), Ran::Stale);
-        let entry = direct.entry(None);
-        assert_eq!(direct.launch(&entry, &[]), Ran::Done);
-        direct.interrupt();
-        let entry = direct.entry(Some(laid(&mut launch, &mut sum)));
-        assert_eq!(direct.launch(&entry, &[0; 8]), Ran::Stale);
-        assert_eq!(launch.abort, 0, "nothing ran");
-    }
-}
+mod tests;

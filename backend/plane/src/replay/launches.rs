@@ -4,7 +4,7 @@
 //! bytes of their records; the parameters, which follow, are the device's to check.
 
 use super::errors::Standing;
-use crate::device::direct::Entry;
+use crate::device::laid::Entry;
 use crate::device::moment::Moment;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;

@@ -4,9 +4,10 @@
 //! All that is judged is read once, before: framing, group, the record's fields, the allocation. The data are not judged.
 
 use super::Replay;
-use crate::call::{Call, Gone, Place, Received};
+use crate::call::{Call, Gone, Received};
 use crate::device::ranges::Rows;
 use crate::message::{head, Tape};
+use crate::placing::Place;
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,10 +1,12 @@
 //! The walk over records with a control plane that makes nothing: what is done here, what is asked for, and hostile bytes.
 
+use super::control::{Attempt, Control, End, GroupEnd, Outcome, Step};
 use super::errors::{CudaError, Standing};
 use super::results::DATA_LIMIT;
-use super::{Attempt, Bounds, Control, End, GroupEnd, Outcome, Replay, Sink, Step};
+use super::{Bounds, Replay, Sink};
 use crate::call::Gone;
-use crate::device::direct::{Direct, Entry};
+use crate::device::direct::Direct;
+use crate::device::laid::Entry;
 use crate::device::moment::Moment;
 use crate::device::ranges::Ranges;
 use std::sync::Arc;

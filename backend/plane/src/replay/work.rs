@@ -1,10 +1,12 @@
 //! What records do without the control plane: launches that were seen before, and the copies, sets and synchronizations of a device that
 //! [`Direct`](crate::device::direct::Direct) works on.
 
+use super::control::{Control, End};
 use super::errors::CudaError;
 use super::launches::FIXED;
-use super::{Control, End, Walk};
-use crate::device::direct::{Ran, PIECE};
+use super::walk::Walk;
+use crate::device::direct::PIECE;
+use crate::device::laid::Ran;
 use crate::device::moment::Moment;
 use crate::device::ranges::Rows;
 use std::sync::atomic::Ordering;
