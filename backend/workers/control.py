@@ -48,7 +48,7 @@ class Gone(Exception):
 
 
 class Message:
-    """A message that has come. To be used with `with`, which closes what nobody has taken."""
+    """A message that has come. To be used with `with`, which closes the descriptor unless it was taken."""
 
     def __init__(self, kind: Kind, fields: dict[str, Any], descriptor: int | None) -> None:
         self.kind = kind

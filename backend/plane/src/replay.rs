@@ -45,7 +45,7 @@ const OUTPUT_PIECE: usize = 1 << 20;
 /// Takes replies. Each is given in parts, which are one message.
 pub trait Sink {
     /// # Errors
-    /// Nobody takes it.
+    /// The guest takes no replies any more.
     fn send(&mut self, parts: &[&[u8]], last: bool) -> Result<(), Gone>;
 }
 

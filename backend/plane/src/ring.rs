@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// What a guest says to come to its rings.
 pub const TICKET_BYTES: usize = 16;
-/// A number that nobody can guess, good once.
+/// A random number, good once.
 pub type Ticket = [u8; TICKET_BYTES];
 /// How long a guest may take to say it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
