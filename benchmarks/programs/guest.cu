@@ -7,21 +7,14 @@
 
 #include <cuda_runtime.h>
 
+#include "check.cuh"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
-
-#define OK(call)                                                                                           \
-    do {                                                                                                   \
-        cudaError_t got = (call);                                                                          \
-        if (got != cudaSuccess) {                                                                          \
-            std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(got));            \
-            std::exit(1);                                                                                  \
-        }                                                                                                  \
-    } while (0)
 
 __global__ void four(int *a, int *b, float scale, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

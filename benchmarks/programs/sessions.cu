@@ -5,19 +5,12 @@
 
 #include <cuda_runtime.h>
 
+#include "check.cuh"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-
-#define OK(call)                                                                                \
-    do {                                                                                        \
-        cudaError_t got = (call);                                                               \
-        if (got != cudaSuccess) {                                                               \
-            std::fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, cudaGetErrorString(got)); \
-            std::exit(1);                                                                       \
-        }                                                                                       \
-    } while (0)
 
 __global__ void work(unsigned *out, int steps) {
     unsigned value = threadIdx.x + 1;
