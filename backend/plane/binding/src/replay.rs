@@ -222,8 +222,8 @@ impl Control for Hand<'_> {
         })
     }
 
-    fn look_ahead(&mut self, message: &[u8], at: usize) -> Result<(), PyErr> {
-        Python::attach(|py| self.0.look_ahead.call1(py, (PyBytes::new(py, &message[at..]),)).map(drop))
+    fn look_ahead(&mut self, records: &[u8]) -> Result<(), PyErr> {
+        Python::attach(|py| self.0.look_ahead.call1(py, (PyBytes::new(py, records),)).map(drop))
     }
 
     fn looks_ahead(&self) -> bool {

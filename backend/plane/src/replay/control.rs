@@ -118,11 +118,11 @@ pub trait Control {
     /// What ends the session.
     fn step(&mut self, steps: &mut Self::Steps) -> Attempt<Step, Self::Abort>;
 
-    /// Records that come next, for devices that want to know (`LOOKS_AHEAD`). `at`: where they begin in `message`.
+    /// Records that come next, up to a loop, for devices that want to know (`looks_ahead`).
     ///
     /// # Errors
     /// What ends the session.
-    fn look_ahead(&mut self, message: &[u8], at: usize) -> Result<(), Self::Abort>;
+    fn look_ahead(&mut self, records: &[u8]) -> Result<(), Self::Abort>;
 
     /// Whether `look_ahead` is of use.
     fn looks_ahead(&self) -> bool;
@@ -133,6 +133,6 @@ pub trait Control {
     /// What ends the session.
     fn end_group(&mut self) -> Result<GroupEnd, Self::Abort>;
 
-    /// An operation has failed with an error that is told later, or (lost) with one that stays.
+    /// An operation has failed. Its error is sticky (lost), or deferred: a later result reports it.
     fn note(&mut self, operation: &str, error: &CudaError, lost: bool);
 }

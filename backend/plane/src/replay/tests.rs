@@ -77,7 +77,7 @@ impl Control for Fake {
         Ok(Ok(steps.pop().unwrap_or(Step::Over)))
     }
 
-    fn look_ahead(&mut self, _: &[u8], _: usize) -> Result<(), Never> {
+    fn look_ahead(&mut self, _: &[u8]) -> Result<(), Never> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::control::{Control, End, Outcome, Step};
 use super::errors::CudaError;
 use super::{results, Replay, Sink};
 use tape::operations::code;
-use tape::{Answer, Record};
+use tape::{Answer, Record, HEADER_BYTES};
 
 /// Where a walk is.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl<C: Control> Walk<'_, C> {
     pub(super) fn records(&mut self, records: &[u8], place: Place) -> Result<(), End<C::Abort>> {
         let looks_ahead = !place.inside && self.control.looks_ahead();
         if looks_ahead {
-            self.control.look_ahead(records, 0).map_err(End::Abort)?;
+            self.control.look_ahead(before_loop(records)).map_err(End::Abort)?;
         }
         let mut at = 0;
         while at < records.len() {
@@ -42,7 +42,7 @@ impl<C: Control> Walk<'_, C> {
                 self.failed(&record, error);
             }
             if looks_ahead && record.row.code == code::REPEAT {
-                self.control.look_ahead(records, end).map_err(End::Abort)?;
+                self.control.look_ahead(before_loop(&records[end..])).map_err(End::Abort)?;
             }
             at = end;
         }
@@ -204,4 +204,18 @@ impl<C: Control> Walk<'_, C> {
             Answer::Status | Answer::None => results.status(slot, code),
         }
     }
+}
+
+/// The records up to the first REPEAT, or to one that makes no sense, which the walk finds.
+fn before_loop(records: &[u8]) -> &[u8] {
+    let mut end = 0;
+    while let Some(header) = records[end..].first_chunk::<HEADER_BYTES>() {
+        let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
+        let code = u16::from_le_bytes([header[4], header[5]]);
+        if code == code::REPEAT || length < HEADER_BYTES || length > records.len() - end {
+            break;
+        }
+        end += length;
+    }
+    &records[..end]
 }
