@@ -30,10 +30,12 @@ mod work;
 
 use crate::call::Gone;
 use crate::device::direct::Direct;
+use crate::device::ranges::Rows;
 use control::{Control, End, GroupEnd};
 use errors::{Errors, Standing};
 use launches::Launches;
 use results::{Closing, Results};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use walk::{Place, Walk};
 
@@ -41,6 +43,8 @@ use walk::{Place, Walk};
 pub const CHUNK_BYTES: usize = 64 << 10;
 /// The most bytes of printed text in one reply.
 const OUTPUT_PIECE: usize = 1 << 20;
+/// Set in an address that is relative to a variable.
+const RELATIVE: u64 = 1 << 63;
 
 /// Takes replies. Each is given in parts, which are one message.
 pub trait Sink {
@@ -137,6 +141,11 @@ impl<L> Replay<L> {
         self.group += 1;
         self.group_bytes = 0;
         self.end_group(control, sink, group)
+    }
+
+    /// Whether the address is one, and no refused allocation could be meant.
+    fn plain(&self, rows: &Rows) -> bool {
+        rows.address & RELATIVE == 0 && !self.standing.poisoned.load(Ordering::Relaxed)
     }
 
     /// Sends results that are enough for a reply.

@@ -74,7 +74,7 @@ impl Direct {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Launches so far, whoever did them.
+    /// Launches so far, by the plane and by Python.
     #[must_use]
     pub fn launches(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)

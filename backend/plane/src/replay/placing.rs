@@ -9,7 +9,6 @@ use crate::device::ranges::Rows;
 use crate::message::{head, Tape};
 use crate::placing::Place;
 use bytes::Bytes;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tape::operations::code;
 use tape::MAX_RECORD_BYTES;
@@ -18,7 +17,6 @@ use tonic::Status;
 /// Data of so many bytes are worth it.
 const LEAST: usize = 64 << 10;
 const FIXED: usize = 48;
-const RELATIVE: u64 = 1 << 63;
 
 /// A WRITE whose data go to their place.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,7 +69,7 @@ impl<L> Replay<L> {
             && self.group_bytes + bulk.records <= self.bounds.credit_bytes
             && bulk.group == self.group;
         let stream = u32::from_le_bytes(message.get(bulk.start - 8..bulk.start - 4)?.try_into().ok()?);
-        let plain = !self.errors.is_lost() && !self.standing.poisoned.load(Ordering::Relaxed);
+        let plain = !self.errors.is_lost() && self.plain(&bulk.rows);
         (fits && plain && self.launches.has_stream(stream)).then_some(bulk)
     }
 }
@@ -86,7 +84,7 @@ impl Bulk {
         let rows = Rows { address: u64_at(8)?, pitch: u64_at(16)?, width: u64_at(24)?, height: u64_at(32)? };
         let is_write = u32_at(4)? == u32::from(code::WRITE); // without flags
         let sound = whole == (FIXED + size + 7) & !7 && whole <= records && whole <= MAX_RECORD_BYTES && size >= LEAST;
-        let plain = rows.contiguous() && rows.size() == Some(size as u64) && rows.address & RELATIVE == 0;
+        let plain = rows.contiguous() && rows.size() == Some(size as u64);
         (is_write && sound && plain).then_some(Self { group, rows, start: at + FIXED, size, record: whole, records })
     }
 

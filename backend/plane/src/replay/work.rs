@@ -9,13 +9,9 @@ use crate::device::direct::PIECE;
 use crate::device::laid::Ran;
 use crate::device::moment::Moment;
 use crate::device::ranges::Rows;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use tape::operations::code;
 use tape::Record;
-
-/// Set in an address that is relative to a variable.
-const RELATIVE: u64 = 1 << 63;
 
 type Done = Option<Result<(), CudaError>>;
 
@@ -113,34 +109,31 @@ impl<C: Control> Walk<'_, C> {
             }
             code::MEMSET => {
                 let (rows, value, element) = (rows(8, 16, 24), record.u32(40), record.u32(44));
-                self.plain(&rows) && self.ordered(record.u32(48))? && self.replay.direct.set(&rows, value, element)
+                self.replay.plain(&rows)
+                    && self.ordered(record.u32(48))?
+                    && self.replay.direct.set(&rows, value, element)
             }
             code::WRITE => {
                 let rows = rows(8, 16, 24);
                 record.flags == 0
-                    && self.plain(&rows)
+                    && self.replay.plain(&rows)
                     && self.ordered(record.u32(40))?
                     && self.replay.direct.write(&rows, record.tail())
             }
             code::COPY => {
                 let (to, from) = (rows(8, 16, 40), rows(24, 32, 40));
-                self.plain(&to)
-                    && self.plain(&from)
+                self.replay.plain(&to)
+                    && self.replay.plain(&from)
                     && self.ordered(record.u32(56))?
                     && self.replay.direct.copy(&to, &from)
             }
             code::READ => {
                 let rows = rows(8, 16, 24);
-                self.plain(&rows) && self.ordered(record.u32(40))? && self.show(record, &rows, ends_message)?
+                self.replay.plain(&rows) && self.ordered(record.u32(40))? && self.show(record, &rows, ends_message)?
             }
             _ => false,
         };
         Ok(done.then_some(Ok(())))
-    }
-
-    /// Whether the address is one, and no refused allocation could be meant.
-    fn plain(&self, rows: &Rows) -> bool {
-        rows.address & RELATIVE == 0 && !self.replay.standing.poisoned.load(Ordering::Relaxed)
     }
 
     /// Whether the stream is there; what is wrong with another one is the control plane's to say.
