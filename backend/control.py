@@ -112,7 +112,7 @@ class Control:
         return result.code, result.message, result.sticky
 
     def note(self, operation: str, code: int, message: str, lost: bool) -> None:
-        """An operation has failed with an error that is told later, or (lost) with one that stays."""
+        """An operation has failed. Its error is sticky (lost), or deferred: a later result reports it."""
         if lost:
             log.warning(
                 "session %s: %s: %s (%s): the session is lost", self.name, operation, message, name_of(code)

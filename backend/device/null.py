@@ -86,7 +86,7 @@ class NullContext(Context):
 
     @property
     def launches(self) -> int:
-        """So far, whoever did them."""
+        """So far, by the plane and by Python."""
         return self.direct.launches
 
     @property

@@ -2,7 +2,7 @@
 
 Owns the choice between the two ways to do a loop: hand some iterations to the device, which does them by itself (`Context.repeat`), or
 give the plane the records that they stand for, some iterations at a time, which it replays as if they had been sent. What of a device a
-plan needs is plan.py's, how many iterations go at once repeating.py's.
+plan needs is plan.py's, how many iterations go at once pace.py's.
 
 A step is what the plane takes: bytes are records to replay, an array is result records, a tuple a record that has failed, with its error.
 

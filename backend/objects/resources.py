@@ -96,7 +96,7 @@ class Resources:
     def __init__(self, context: Context, images: SessionImages) -> None:
         self.context = context
         self.images = images
-        self.standing = Standing()  # what the plane's replay says and is told; launches that it remembers go by handles
+        self.standing = Standing()  # shared with the plane's replay, which remembers launches by their handles
         self.streams: HandleTable[Any] = HandleTable("stream", self._default_streams())
         self.events: HandleTable[Any] = HandleTable("event")
         self.modules: HandleTable[Module] = HandleTable("module")

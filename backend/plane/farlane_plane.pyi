@@ -124,7 +124,7 @@ class Direct:
     def gate(self) -> Gate:
         """Held by the plane while it uses device memory."""
     launches: int
-    """So far, whoever did them."""
+    """So far, by the plane and by Python."""
     @property
     def nanoseconds(self) -> int:
         """For how long the plane has worked here by itself."""
@@ -172,7 +172,7 @@ class Direct:
         """
 
 class Standing:
-    """How a session stands, as its replay says and is told. Any thread may ask."""
+    """How a session stands: the replay and the control plane keep each other informed here. Any thread may ask."""
 
     def __init__(self) -> None: ...
     @property

@@ -82,7 +82,7 @@ class Launcher:
 
     @property
     def launches(self) -> int:
-        """So far, whoever did them."""
+        """So far, by the plane and by Python."""
         return self._direct.launches
 
     @launches.setter

@@ -1,6 +1,6 @@
 """Launches that are laid out for the plane, which then does them without Python.
 
-Owns which launches can be, and what the plane is told of them. What a launch needs at all is the launcher's.
+Owns which launches can be, and what the plane needs of them. What a launch needs at all is the launcher's.
 
 A launch that is laid out uses the session's worker where its arenas were, and its kernel's code as it was: when either has changed, all of
 them are laid out anew.
