@@ -13,8 +13,6 @@ The rest follows from the form: what is not understood is unknown, and where it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from farlane.analyzer.externals import interface, names
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph.program import Program
@@ -25,39 +23,28 @@ from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.slices import reasons
 from farlane.analyzer.slices.compact import compact
-from farlane.analyzer.slices.form import Slice
+from farlane.analyzer.slices.form import Slice, Sliced
 from farlane.analyzer.slices.raw import GLOBALS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
 MAXIMUM_ENTRIES = 4  # call sites of a loop that are tried
-_THREADS = frozenset(
-    [
-        "pthread_create",
-        "thrd_create",
-        "clone",
-        "GOMP_parallel",
-        "__kmpc_fork_call",
+# Let others than the program's own code change its variables.
+_SHARES = frozenset(
+    {
         "timer_create",
         "aio_read",
         "lio_listio",
         "io_submit",
-        "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE",
-        "_ZNSt6thread15_M_start_threadESt10shared_ptrINS_10_Impl_baseEEPFvvE",
-    ]
+        "cudaHostRegister",
+        "cuMemHostRegister",
+        "mmap",
+        "mmap64",
+        "shmat",
+        "dlopen",
+        "dlmopen",
+    }
 )
-_SHARES = frozenset({"cudaHostRegister", "cuMemHostRegister", "mmap", "mmap64", "shmat", "dlopen", "dlmopen"})
-
-
-@dataclass(frozen=True)
-class Sliced:
-    """What was found of one loop: its slice, or the reason (a word of `reasons`) and what stood in the way."""
-
-    entry: int
-    header: int
-    slice: Slice | None
-    reason: str = ""
-    detail: str = ""
 
 
 class _Keeping(Walker):
@@ -183,7 +170,7 @@ class Extractor:
         """Raises RefusedError where global variables may change behind the loop's back."""
         imports, image = self._walker.imports, self._walker.image
         for reason, bad in (
-            (reasons.THREADS, imports & _THREADS),
+            (reasons.THREADS, {name for name in imports if name.startswith(names.THREADS)}),
             (reasons.SIGNALS, imports & names.SIGNALS),
             (reasons.MEMORY, imports & _SHARES),
         ):

@@ -244,3 +244,14 @@ class Slice:
     blocks: tuple[Block, ...]
     calls: tuple[Call, ...]
     floating: bool = False
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """What was found of one loop: its slice, or the reason (a word of `reasons`) and what stood in the way."""
+
+    entry: int
+    header: int
+    slice: Slice | None
+    reason: str = ""
+    detail: str = ""
