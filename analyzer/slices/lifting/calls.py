@@ -232,7 +232,7 @@ class Calls(Vectors):
 
     def _is_symbol(self, name: str, index: int, state: State, where: str) -> bool:
         """Whether an argument is a variable of the device: a constant, as the site has always the same."""
-        if index != (("To" in name and 0) or 1):
+        if index != (0 if "ToSymbol" in name else 1):
             return False
         if passed(state, index).kind != CONSTANT:
             raise RefusedError(reasons.UNKNOWN_COPY, where)

@@ -12,7 +12,7 @@ import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -23,8 +23,8 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.slices.arithmetic import StuckError
 from farlane.analyzer.slices.evaluate import Evaluation, Left, Made
-from farlane.analyzer.slices.extract import Extractor, Sliced
-from farlane.analyzer.slices.form import Input, Origin, Place, Slice
+from farlane.analyzer.slices.extract import Extractor
+from farlane.analyzer.slices.form import Block, Code, Input, Origin, Place, Slice, Sliced
 from farlane.demangle import readable
 
 RECORDER = Path(__file__).parents[1] / "slices" / "recorder.c"
@@ -73,7 +73,21 @@ def recorder(folder: Path) -> Path:
     library = folder / "libcudart.so.13"
     command = ["gcc", "-O2", "-shared", "-fPIC", "-fno-stack-protector", "-o", str(library), str(RECORDER)]
     subprocess.run(command, check=True)
+    (folder / "libcudart.so.12").symlink_to(library)
     return library
+
+
+ADD, SUBTRACT, EQUAL, LESS_OR_UNORDERED = Code.ADD, Code.SUBTRACT, Code.F_EQUAL, Code.F_LESS_EQUAL
+
+
+def changed(slice_: Slice, old: Code, new: Code) -> Slice:
+    """A slice with every operation of one code replaced by another."""
+    blocks = tuple(
+        Block(tuple(each._replace(code=new) if each.code == old else each for each in block.operations), block.end)
+        for block in slice_.blocks
+    )
+    assert blocks != slice_.blocks, f"there is no {old.name}"
+    return replace(slice_, blocks=blocks)
 
 
 def sliced(path: Path) -> tuple[Program, dict[str, list[Sliced]]]:
@@ -163,7 +177,7 @@ def _execution(name: str, slice_: Slice, records: list[Record], index: int, find
             site = pushed if actual.function == LAUNCHED and pushed else actual.site
             if isinstance(event, Left):
                 findings.counts["left"] += 1
-                if site in sites and site != slice_.entry:
+                if site in sites:  # the programs make another call behind each loop
                     findings.wrong.append(f"{name}: left in iteration {evaluation.iterations}, but {site:#x} follows")
                 return index
             problem = _different(event, actual, site)

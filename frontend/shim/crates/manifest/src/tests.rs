@@ -146,7 +146,9 @@ fn slices_stand_behind_the_tables_from_version_3_on() {
     };
     let (plain, sliced) = (Manifest::parse(&good).expect("good"), with(3, 16).expect("good"));
     assert_eq!(plain.sites().count(), sliced.sites().count());
-    for (version, said, words) in [(2, 16, "reserved"), (3, 8, "tables fill"), (3, 24, "tables fill"), (3, 0, "tables fill")] {
+    for (version, said, words) in
+        [(2, 16, "reserved"), (3, 8, "tables fill"), (3, 24, "tables fill"), (3, 0, "tables fill")]
+    {
         let found = with(version, said).expect_err("broken").rule;
         assert!(found.contains(words), "{version} {said}: {found}");
     }
