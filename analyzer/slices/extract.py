@@ -162,8 +162,6 @@ class Extractor:
             raise RefusedError(reasons.ESCAPES, "an address of the frame is known elsewhere")
         if any(each >= GLOBALS for each in bytes_):
             self._unshared()
-        if not any(call.fills is not None for call in found.calls):
-            raise RefusedError(reasons.MEMORY, "no copy brings bytes that the loop's own code is known to look at")
         return found
 
     def _unshared(self) -> None:

@@ -244,16 +244,16 @@ class Walk(Calls):
         if not names.is_cuda(callee.name) and not self._walker.program.returns(callee):
             self._raw.end = Leave(0)
             return True
-        state = regions.sites.get(instruction.address)
+        state = regions.sites.get(instruction.address) or regions.tails.get(instruction.address)
         if state is None:
-            raise RefusedError(reasons.CALLEE, f"{where} ends its function")
+            raise RefusedError(reasons.CONTROL, f"{where} is not reached")
         if state.escaped & {FRAME, ANYTHING}:
             self.escaped = True
         if not names.is_cuda(callee.name):
             if callee == UNKNOWN and self._walker.widens(regions.structure.flow, block):
                 callee = Callee(names.WIDEN, None)
             self.library(callee.name, instruction, state)
-            return False
+            return self._ends(key.chain, instruction)
         host = (
             self._launched(key.chain, instruction, block)
             if interface.plain(callee.name) in interface.LAUNCHES
@@ -263,7 +263,14 @@ class Walk(Calls):
         if made is not None:
             self._made(made)
         self.returned(callee.name, instruction, state)
-        return False
+        return self._ends(key.chain, instruction)
+
+    def _ends(self, chain: tuple[int, ...], instruction: Instruction) -> bool:
+        """Behind a call: whether it was a jump, whose function comes back to the caller."""
+        if instruction.mnemonic == "call":
+            return False
+        self._raw.end = self._return(chain)
+        return True
 
     def _made(self, call: RawCall) -> None:
         self.graph.calls.append(call)

@@ -76,6 +76,8 @@ class Calls(Vectors):
             RefusedError.
         """
         plain = interface.plain(name)
+        if plain in interface.LAUNCHES and instruction.mnemonic != "call":
+            raise RefusedError(reasons.UNKNOWN_KERNEL, f"{name} at {instruction.address:#x} ends its function")
         if plain == interface.PUSH:
             for index, number in enumerate(ARGUMENTS):
                 self.emit(Code.COPY, 8, number, target=CONFIGURATION + index)
