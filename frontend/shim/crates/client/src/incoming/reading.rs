@@ -39,8 +39,6 @@ use std::{fmt, thread};
 const TURN: Duration = Duration::from_millis(2);
 /// How long ours keeps away behind a thread of the program.
 const QUIET: Duration = Duration::from_millis(1);
-/// How long the rings' thread lets go for a thread that it has answered, which may read for itself the next time.
-const PAUSE: Duration = Duration::from_micros(50);
 /// The gRPC stream says why the session has ended; how long it may take to.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -65,8 +63,8 @@ pub(crate) struct Reading {
     watched: Watched,
     /// A thread of the program reads, has read, or wanted to, since ours looked.
     taken: AtomicBool,
-    /// Threads that rely on ours.
-    relying: AtomicUsize,
+    /// Threads that rely on ours, and have not got what they wait for.
+    relying: Arc<AtomicUsize>,
     closed: AtomicBool,
     bell: Arc<Bell>,
     /// Waits that ours has ended.
@@ -110,7 +108,7 @@ impl Reading {
             source: Mutex::new(Some(source)),
             watched,
             taken: AtomicBool::new(false),
-            relying: AtomicUsize::new(0),
+            relying: Arc::default(),
             closed: AtomicBool::new(false),
             bell,
             #[cfg(test)]
@@ -158,12 +156,19 @@ impl Reading {
         }
         #[cfg(test)]
         self.handed_over.fetch_add(1, Ordering::SeqCst);
-        self.rely(|| waiter.wait())
+        if waiter.rely(&self.relying) {
+            self.bell.ring();
+        }
+        waiter.wait()
     }
 
     /// Reads until the outcome is there, for so long that signals can be held back. True: messages still come.
     fn turn(&self, shared: &Shared, waiter: &Waiter) -> bool {
-        let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) else { return false };
+        let source = self.source.try_lock().or_else(|| {
+            thread::yield_now(); // ours has just answered, and was interrupted before it let go
+            self.source.try_lock()
+        });
+        let Some(mut source) = source.filter(|_| Stream::can_drive()) else { return false };
         let _held = Held::begin();
         let _ignored = Ignored::begin();
         let _guard = FailOnPanic::begin(shared);
@@ -244,15 +249,12 @@ impl Reading {
                     Step::Late | Step::End => break false,
                 }
             };
-            drop(source);
+            drop(source); // a thread that was answered reads for itself the next time
             if !read {
                 if !shared.ledger.wait_closed(LAST_WORDS) && !self.closed.load(Ordering::SeqCst) {
                     shared.fail("the host has given up the shared memory");
                 }
                 return;
-            }
-            if self.relying.load(Ordering::SeqCst) > 0 {
-                self.bell.wait([NONE; 3], Some(PAUSE));
             }
         }
     }

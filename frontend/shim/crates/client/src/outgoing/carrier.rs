@@ -1,7 +1,8 @@
 //! What carries messages to the host: the gRPC stream, or rings in shared memory where the host is on this machine (tape.md, "Rings").
 
 use crate::connection::bell::Bell;
-use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage, Tape};
+use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage};
+use crate::outgoing::outbox::Bulk;
 use crate::report::counters::Counters;
 use crate::{log, Config, Endpoint, OpenError, OpenReason, Transport, Welcome};
 use prost::encoding::encode_varint;
@@ -13,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tape::ALIGNMENT;
 use tokio::sync::mpsc::UnboundedSender;
 
 /// The rings' socket lies beside the host's own.
@@ -54,11 +56,21 @@ impl Carrier {
             Self::Stream(stream, _) => post(stream, kind, counters),
             Self::Rings { sender, .. } => {
                 let sent = match kind {
-                    Kind::Tape(tape) => send_tape(sender, &tape),
+                    Kind::Tape(tape) => send_tape(sender, tape.group, &[&tape.records], tape.last),
                     other => send(sender, &[&GuestMessage { kind: Some(other) }.encode_to_vec()]),
                 };
                 counters.bytes_up.add(sent);
             }
+        }
+    }
+}
+
+impl Carrier {
+    /// Sends a WRITE, the last record of its group, through rings.
+    pub(crate) fn post_bulk(&mut self, group: u64, bulk: Bulk<'_>, counters: &Counters) {
+        if let Self::Rings { sender, .. } = self {
+            let padding = &[0; ALIGNMENT][..bulk.head.padding()];
+            counters.bytes_up.add(send_tape(sender, group, &[bulk.bytes, bulk.data, padding], true));
         }
     }
 }
@@ -72,21 +84,25 @@ fn send(sender: &mut rings::Sender, slices: &[&[u8]]) -> u64 {
 }
 
 /// A GuestMessage whose Tape's records are taken from where they are.
-fn send_tape(sender: &mut rings::Sender, tape: &Tape) -> u64 {
+fn send_tape(sender: &mut rings::Sender, group: u64, records: &[&[u8]], last: bool) -> u64 {
     let (mut inner, mut head) = (Vec::with_capacity(24), Vec::with_capacity(32));
-    if tape.group != 0 {
+    let bytes: usize = records.iter().map(|part| part.len()).sum();
+    if group != 0 {
         inner.push(0x08);
-        encode_varint(tape.group, &mut inner);
+        encode_varint(group, &mut inner);
     }
-    if !tape.records.is_empty() {
+    if bytes != 0 {
         inner.push(0x12);
-        encode_varint(tape.records.len() as u64, &mut inner);
+        encode_varint(bytes as u64, &mut inner);
     }
-    let tail: &[u8] = if tape.last { &[0x18, 1] } else { &[] };
+    let tail: &[u8] = if last { &[0x18, 1] } else { &[] };
     head.push(0x12);
-    encode_varint((inner.len() + tape.records.len() + tail.len()) as u64, &mut head);
+    encode_varint((inner.len() + bytes + tail.len()) as u64, &mut head);
     head.extend_from_slice(&inner);
-    send(sender, &[&head, &tape.records, tail])
+    let mut slices = vec![&head[..]];
+    slices.extend_from_slice(records);
+    slices.push(tail);
+    send(sender, &slices)
 }
 
 /// Sends a message by the stream.
@@ -142,13 +158,15 @@ fn try_join(config: &Config, welcome: &Welcome) -> Result<rings::Rings, String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generated_farlane_v1::Tape;
 
     #[test]
     fn a_tape_is_the_message_that_protobuf_writes() {
         let (mut ours, mut other) = rings::pair(&rings::Options::default()).expect("rings");
         for (group, size, last) in [(0, 0, false), (1, 8, true), (300, 70_000, true), (u64::MAX, 1, false)] {
             let tape = Tape { group, records: vec![7; size].into(), last };
-            let sent = send_tape(&mut ours.sender, &tape);
+            let (first, second) = tape.records.split_at(size / 3);
+            let sent = send_tape(&mut ours.sender, group, &[first, second], last);
             let mut message = Vec::new();
             other.receiver.receive(&mut message, None).expect("a message");
             let expected = GuestMessage { kind: Some(Kind::Tape(tape)) }.encode_to_vec();
