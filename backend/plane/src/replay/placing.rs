@@ -74,7 +74,7 @@ impl Bulk {
     fn read(message: &[u8], length: usize) -> Option<Self> {
         let (group, at, records) = head(message, length)?;
         let head = WriteHead::read(message.get(at..)?.first_chunk()?)?;
-        let WriteHead { address, pitch, width, height, stream, data_bytes } = head;
+        let WriteHead { address, pitch, width, height, data_bytes, .. } = head;
         let rows = Rows { address, pitch, width, height };
         let worth_it = data_bytes >= LEAST && head.record_bytes() <= records;
         let plain = rows.contiguous() && rows.size() == Some(data_bytes as u64);

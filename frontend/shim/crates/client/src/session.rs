@@ -148,12 +148,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Failure::Dead`].
-    pub fn defer_bulk(
-        &self,
-        head: WriteHead,
-        data: &[u8],
-        write: impl FnOnce(&mut Writer),
-    ) -> Result<bool, Failure> {
+    pub fn defer_bulk(&self, head: WriteHead, data: &[u8], write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
         if self.mode == Mode::None || data.len() < BULK_BYTES {
             return Ok(false);
         }

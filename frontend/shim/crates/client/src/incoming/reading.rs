@@ -19,6 +19,7 @@
 use crate::connection::bell::{Bell, NONE};
 use crate::connection::conversation::{handle, serve_timer};
 use crate::connection::leaks::Ignored;
+use crate::connection::posting::Queue;
 use crate::connection::stream::Stream;
 use crate::connection::thread::{Held, Uncancelled};
 use crate::generated_farlane_v1::HostMessage;
@@ -50,9 +51,14 @@ pub(crate) enum Source {
 
 /// What our thread looks at while it has not got the source.
 pub(crate) enum Watched {
-    /// The stream's socket, and whether it took less than it was to send; and that of a session's admission, or -1
-    /// (`connection::process`).
-    Socket(RawFd, Arc<AtomicBool>, RawFd),
+    Socket {
+        socket: RawFd,
+        /// Whether it took less than it was to send.
+        full: Arc<AtomicBool>,
+        /// That of a session's admission, or -1 (`connection::process`).
+        beside: RawFd,
+        posted: Arc<Queue>,
+    },
     Ring(Handle),
 }
 
@@ -128,7 +134,7 @@ impl Reading {
     /// In the child of a fork. Async-signal-safe.
     pub(crate) fn abandon(&self) {
         match &self.watched {
-            Watched::Socket(socket, _, beside) => {
+            Watched::Socket { socket, beside, .. } => {
                 for socket in [*socket, *beside].into_iter().filter(|&socket| socket >= 0) {
                     // SAFETY: a plain system call on a descriptor that this process inherited; the threads that use it
                     // exist in the parent only, and nothing here uses it after this. Closing the child's copy does not
@@ -148,7 +154,7 @@ impl Reading {
         self.taken.store(true, Ordering::SeqCst);
         if waiter.is_over() {
             // What else is under way may have arrived already, in HTTP/2's buffers: the socket does not tell.
-            let hidden = || matches!(self.watched, Watched::Socket(..)) && shared.ledger.in_flight().0 > 0;
+            let hidden = || matches!(self.watched, Watched::Socket { .. }) && shared.ledger.in_flight().0 > 0;
             if self.relying.load(Ordering::SeqCst) > 0 || hidden() {
                 self.bell.ring();
             }
@@ -168,7 +174,12 @@ impl Reading {
             thread::yield_now(); // ours has just answered, and was interrupted before it let go
             self.source.try_lock()
         });
-        let Some(mut source) = source.filter(|_| Stream::can_drive()) else { return false };
+        let Some(mut source) = source.filter(|_| Stream::can_drive()) else {
+            if let Watched::Socket { posted, .. } = &self.watched {
+                posted.wake();
+            }
+            return false;
+        };
         let _held = Held::begin();
         let _ignored = Ignored::begin();
         let _guard = FailOnPanic::begin(shared);
@@ -195,7 +206,7 @@ impl Reading {
     pub(crate) fn run(&self, shared: &Shared) {
         let _guard = FailOnPanic::begin(shared);
         match &self.watched {
-            Watched::Socket(socket, full, beside) => self.attend_stream(shared, *socket, full, *beside),
+            Watched::Socket { socket, full, beside, .. } => self.attend_stream(shared, *socket, full, *beside),
             Watched::Ring(_) => self.attend_ring(shared),
         }
         *self.source.lock() = None;

@@ -1,6 +1,7 @@
 //! What carries messages to the host: the gRPC stream, or rings in shared memory where the host is on this machine (tape.md, "Rings").
 
 use crate::connection::bell::Bell;
+use crate::connection::posting::Poster;
 use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage};
 use crate::outgoing::outbox::Bulk;
 use crate::report::counters::Counters;
@@ -15,7 +16,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tape::ALIGNMENT;
-use tokio::sync::mpsc::UnboundedSender;
 
 /// The rings' socket lies beside the host's own.
 const SUFFIX: &str = ".rings";
@@ -27,8 +27,8 @@ pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
 
 /// The way to the host. The gRPC stream stays open beside the rings: its end is the session's.
 pub(crate) enum Carrier {
-    Stream(UnboundedSender<GuestMessage>, Arc<Bell>),
-    Rings { sender: rings::Sender, _stream: UnboundedSender<GuestMessage> },
+    Stream(Poster, Arc<Bell>),
+    Rings { sender: rings::Sender, _stream: Poster },
 }
 
 impl fmt::Debug for Carrier {
@@ -45,12 +45,13 @@ impl Carrier {
     /// the session.
     pub(crate) fn post(&mut self, kind: Kind, counters: &Counters) {
         self.post_awaited(kind, counters);
-        if let Self::Stream(_, bell) = self {
+        if let Self::Stream(stream, bell) = self {
+            stream.queue().wake();
             bell.ring();
         }
     }
 
-    /// As `post`, for a message for whose answer the calling thread waits next: it drives the stream itself.
+    /// As `post`, for a message for whose answer the calling thread waits next: it drives the stream itself, and wakes it.
     pub(crate) fn post_awaited(&mut self, kind: Kind, counters: &Counters) {
         match self {
             Self::Stream(stream, _) => post(stream, kind, counters),
@@ -105,11 +106,11 @@ fn send_tape(sender: &mut rings::Sender, group: u64, records: &[&[u8]], last: bo
     send(sender, &slices)
 }
 
-/// Sends a message by the stream.
-pub(crate) fn post(stream: &UnboundedSender<GuestMessage>, kind: Kind, counters: &Counters) {
+/// Sends a message by the stream, as soon as its queue is woken.
+pub(crate) fn post(stream: &Poster, kind: Kind, counters: &Counters) {
     let message = GuestMessage { kind: Some(kind) };
     let bytes = message.encoded_len() as u64;
-    if stream.send(message).is_ok() {
+    if stream.put(message) {
         counters.bytes_up.add(bytes);
     }
 }

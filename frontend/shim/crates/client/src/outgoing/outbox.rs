@@ -13,11 +13,11 @@ use crate::outgoing::carrier::Carrier;
 use crate::outgoing::loops::Loops;
 use crate::outgoing::reads::Reads;
 use crate::report::counters::Counters;
+use prost::bytes::Bytes;
 use recorder::{Origin, PredictedLaunch, Reason};
 use std::sync::Arc;
 use std::time::Duration;
 use tape::operations::code;
-use prost::bytes::Bytes;
 use tape::{operations, whole_records, WriteHead, Writer};
 
 /// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
