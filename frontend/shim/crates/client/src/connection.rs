@@ -9,7 +9,7 @@ pub(crate) mod admin;
 pub(crate) mod age;
 pub(crate) mod bell;
 mod channel;
-mod connect;
+pub(crate) mod connect;
 pub(crate) mod conversation;
 pub(crate) mod leaks;
 pub(crate) mod objects;

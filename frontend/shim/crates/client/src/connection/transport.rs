@@ -136,7 +136,7 @@ impl Task {
             }
         });
         let Some((mut sender, mut replies, welcome, counters)) = opened? else { return Ok(()) };
-        let rings = carrier::join(&self.config, &welcome)?;
+        let rings = carrier::join(&self.config, &address, &welcome)?;
         let mut admission = None;
         if rings.is_none() && !welcome.process_ticket.is_empty() {
             (full, beside) = (Arc::new(AtomicBool::new(false)), descriptor);

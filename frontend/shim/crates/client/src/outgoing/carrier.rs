@@ -1,6 +1,7 @@
 //! What carries messages to the host: the gRPC stream, or rings in shared memory where the host is on this machine (tape.md, "Rings").
 
 use crate::connection::bell::Bell;
+use crate::connection::connect::Address;
 use crate::connection::posting::Poster;
 use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage};
 use crate::outgoing::outbox::Bulk;
@@ -11,7 +12,8 @@ use prost::Message;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +21,8 @@ use tape::ALIGNMENT;
 
 /// The rings' socket lies beside the host's own.
 const SUFFIX: &str = ".rings";
+/// How the names of abstract sockets for rings begin.
+const NAME: &str = "farlane-rings-";
 const TICKET_BYTES: usize = 16;
 /// How long the host may take to give rings.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -119,19 +123,19 @@ pub(crate) fn post(stream: &Poster, kind: Kind, counters: &Counters) {
 ///
 /// # Errors
 /// The settings want nothing else, and there are none.
-pub(crate) fn join(config: &Config, welcome: &Welcome) -> Result<Option<rings::Rings>, OpenError> {
+pub(crate) fn join(config: &Config, address: &Address, welcome: &Welcome) -> Result<Option<rings::Rings>, OpenError> {
     let wanted = config.transport;
     if wanted == Transport::Grpc {
         return Ok(None);
     }
-    match try_join(config, welcome) {
+    match try_join(config, address, welcome) {
         Ok(rings) => {
             log::info(format_args!("messages go through shared memory"));
             Ok(Some(rings))
         }
         Err(why) if wanted == Transport::Shm => Err(OpenError::new(OpenReason::Local, format!(
             "there is no shared memory with the host at {}: {why}. Leave FARLANE_TRANSPORT unset, or start the host on a Unix socket \
-             of this machine",
+             or the loopback of this machine",
             config.endpoint
         ))),
         Err(why) => {
@@ -141,16 +145,31 @@ pub(crate) fn join(config: &Config, welcome: &Welcome) -> Result<Option<rings::R
     }
 }
 
-fn try_join(config: &Config, welcome: &Welcome) -> Result<rings::Rings, String> {
-    let Endpoint::Unix(path) = &config.endpoint else { return Err("it is reached by TCP".to_owned()) };
+/// Where the host offers rings. A name that it says is believed where the host is on this machine, and for nothing else's.
+fn place(config: &Config, address: &Address, welcome: &Welcome) -> Result<SocketAddr, String> {
     if welcome.rings_ticket.len() != TICKET_BYTES {
         return Err("the host offers none".to_owned());
     }
-    let mut beside = OsString::from(path);
-    beside.push(SUFFIX);
-    let beside = PathBuf::from(beside);
-    let tell = |error: std::io::Error| format!("{}: {error}", beside.display());
-    let mut socket = UnixStream::connect(&beside).map_err(tell)?;
+    match (&config.endpoint, address) {
+        (Endpoint::Unix(path), _) => {
+            let mut beside = OsString::from(path);
+            beside.push(SUFFIX);
+            SocketAddr::from_pathname(PathBuf::from(beside)).map_err(|error| error.to_string())
+        }
+        (_, Address::Tcp(peer)) if !peer.ip().to_canonical().is_loopback() => {
+            Err("it is reached by another address than this machine's loopback".to_owned())
+        }
+        _ if welcome.rings_name.starts_with(NAME) => {
+            SocketAddr::from_abstract_name(&welcome.rings_name).map_err(|error| error.to_string())
+        }
+        _ => Err("the host names no socket for it".to_owned()),
+    }
+}
+
+fn try_join(config: &Config, address: &Address, welcome: &Welcome) -> Result<rings::Rings, String> {
+    let beside = place(config, address, welcome)?;
+    let tell = |error: std::io::Error| format!("{beside:?}: {error}");
+    let mut socket = UnixStream::connect_addr(&beside).map_err(tell)?;
     socket.write_all(&welcome.rings_ticket).map_err(tell)?;
     let options = rings::Options { limit: MAX_REPLY_BYTES as u64, ..rings::Options::default() };
     rings::accept(socket, &options, Some(Instant::now() + PATIENCE)).map_err(|error| error.to_string())
@@ -160,6 +179,26 @@ fn try_join(config: &Config, welcome: &Welcome) -> Result<rings::Rings, String> 
 mod tests {
     use super::*;
     use crate::generated_farlane_v1::Tape;
+
+    #[test]
+    fn a_name_is_believed_of_this_machine_only() {
+        let config = |endpoint: &str| Config::new(endpoint.parse().expect("an endpoint"));
+        let (near, far) = ("127.0.0.1:1".parse().expect("an address"), "192.0.2.7:1".parse().expect("an address"));
+        let welcome = |name: &str| Welcome {
+            rings_ticket: vec![1; TICKET_BYTES],
+            rings_name: name.to_owned(),
+            ..Welcome::default()
+        };
+        let tcp = config("grpc://localhost:1");
+        let found = place(&tcp, &Address::Tcp(near), &welcome("farlane-rings-1")).expect("a place");
+        assert_eq!(found.as_abstract_name(), Some(&b"farlane-rings-1"[..]));
+        for (address, name) in [(far, "farlane-rings-1"), (near, ""), (near, "/run/docker.sock"), (near, "other")] {
+            assert!(place(&tcp, &Address::Tcp(address), &welcome(name)).is_err(), "{address} {name}");
+        }
+        assert!(place(&tcp, &Address::Tcp(near), &welcome(&"farlane-rings-".repeat(20))).is_err(), "too long");
+        let unix = place(&config("unix:///tmp/a"), &Address::Unix("/tmp/a".into()), &welcome("farlane-rings-1"));
+        assert_eq!(unix.expect("a place").as_pathname(), Some("/tmp/a.rings".as_ref()));
+    }
 
     #[test]
     fn a_tape_is_the_message_that_protobuf_writes() {
