@@ -2,10 +2,11 @@
 
 A handler is the function named as the operation, in the file of the operation's family. It gets the session's resources and what the
 generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the tail last. The record's flags
-stand in front of them where the row defines any. Every row has a handler and every handler a row, or importing this module fails.
+stand in front of them where the row defines any. Every row that the plane does not do by itself (`OF_THE_PLANE`) has a handler, and every
+handler a row, or importing this module fails.
 
 What a handler returns follows from the row's result: nothing for "none", a cudaError_t for "status", an integer for "value", a
-`memory.Reading` for "data". LAUNCH and REPEAT alone give the replay something to do: a prepared launch, a repetition.
+`memory.Reading` for "data". LAUNCH and CONDITIONAL alone give the plane something to do: a prepared launch, a choice of templates.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ FAMILIES: dict[str, ModuleType] = {
     "texture": texture,
     "virtual_memory": virtual_memory,
 }
+OF_THE_PLANE = {"FENCE", "CONTEXT", "TEMPLATE", "REPEAT"}
 Handler = Callable[..., Any]
 _U32 = struct.Struct("<I")
 
@@ -71,6 +73,8 @@ class Bound:
 def bind(rows: dict[int, Operation]) -> dict[int, Bound]:
     bound = {}
     for code, row in rows.items():
+        if row.name in OF_THE_PLANE:
+            continue
         handler = getattr(FAMILIES[row.family], row.name.lower(), None)
         if handler is None:
             raise LookupError(f"{row.name} has no handler in {FAMILIES[row.family].__name__}")

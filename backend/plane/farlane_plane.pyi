@@ -1,7 +1,10 @@
 """What binding/src/lib.rs offers."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 Kind = Literal["tcp", "unix", "rings"]
 
@@ -70,6 +73,27 @@ class Call:
 
 class ProtocolError(Exception):
     """The guest broke a rule of tape.md or session.proto; the message names it."""
+
+class DeadTransport(Exception):
+    """The guest is gone: the stream was cancelled or the connection broke."""
+
+PlainHole = tuple[int, int, int]
+"""Its place in the body, its width, the record that it lies in."""
+
+PlainHeader = tuple[int, int, int, int, int, int]
+"""A column's kind, lag, number, width, and where its values begin and end in the columns' bytes."""
+
+PlainRecord = tuple[int, int, int, int, "PlainTemplate | None", Sequence[PlainHeader]]
+"""Its place in the body, length, operation code, flags; of a REPEAT, its template and columns."""
+
+PlainTemplate = tuple[int, bytes, Sequence[PlainHole], Sequence[PlainRecord]]
+"""A template's number, body, holes and records."""
+
+class Columns:
+    """The checked columns of a REPEAT."""
+
+    def fill(self, matrix: npt.NDArray[np.uint64], first: int) -> None:
+        """Writes the values of iterations from `first` on into the rows of a matrix, which has a column for each iteration."""
 
 class Ranges:
     """Disjoint ranges of addresses that copies may touch."""
@@ -180,14 +204,6 @@ class Standing:
         """The context whose records follow is lost."""
 
     @property
-    def deferred(self) -> bool:
-        """A deferred error was not told yet."""
-
-    @property
-    def failures(self) -> int:
-        """Deferred errors so far."""
-
-    @property
     def interrupted(self) -> bool: ...
     def interrupt(self) -> None:
         """The guest is gone."""
@@ -221,6 +237,9 @@ class Replay:
     @property
     def remembered(self) -> int:
         """Launches that are remembered."""
+
+    def plans(self, template: int) -> list[Any]:
+        """What the control plane has made of a template, so that a device repeats it."""
 
     def submit(self, group: int, records: bytes, last: bool, sink: Callable[[bytes], None]) -> None:
         """Replays one message of a group; `sink` is given the replies, each a message.

@@ -15,6 +15,17 @@ pub enum Answer {
     Data,
 }
 
+/// What an operation does to the plans of loops: work that a device repeats by itself, with the objects that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plans {
+    /// Every object of a plan is still there, and every launch still passes its checks.
+    Keeps,
+    /// It adds to what plans may be made of.
+    Adds,
+    /// An object of a plan may have ended.
+    Ends,
+}
+
 /// One operation. Places are offsets from the record's start.
 #[derive(Debug)]
 pub struct Row {
@@ -33,6 +44,9 @@ pub struct Row {
     pub host_only: bool,
     /// Where there are several contexts, the error of one does not stop it.
     pub bookkeeping: bool,
+    /// It may stand in a template's body.
+    pub loops: bool,
+    pub plans: Plans,
     /// The tape version that has it, and its flags.
     pub since: u32,
     pub flags_since: u32,
