@@ -49,14 +49,13 @@ class Control:
             ones like it go by, of a CONDITIONAL its `Conditional`.
         """
         operation = TABLE[code]
-        view = memoryview(record)
-        arguments = operation.decode(record, view, 0, len(record), flags)
+        arguments = operation.decode(record)
         if operation is _LAUNCH:
             *fields, parameters = arguments
             prepared = _LAUNCH.handler(self._resources, flags, *fields)
             begin = _LAUNCH.fixed
             function, shape, stream = prepared
-            self._context.launch_from(function, shape, view, begin, begin + len(parameters), stream)
+            self._context.launch_from(function, shape, memoryview(record), begin, begin + len(parameters), stream)
             return prepared
         if operation.flagged:
             arguments = (flags, *arguments)

@@ -12,7 +12,6 @@ What a handler returns follows from the row's result: nothing for "none", a cuda
 from __future__ import annotations
 
 import inspect
-import struct
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -45,29 +44,19 @@ FAMILIES: dict[str, ModuleType] = {
 }
 OF_THE_PLANE = {"FENCE", "CONTEXT", "TEMPLATE", "REPEAT"}
 Handler = Callable[..., Any]
-_U32 = struct.Struct("<I")
 
 
 class Bound:
     """One operation, ready to decode and to call."""
 
-    __slots__ = ("code", "decode", "fixed", "flagged", "handler", "name", "result", "slot_at")
+    __slots__ = ("decode", "fixed", "flagged", "handler", "name")
 
     def __init__(self, row: Operation, handler: Handler) -> None:
         self.name = row.name
-        self.code = row.code
         self.fixed = row.fixed
-        self.result = row.result
         self.flagged = bool(row.flags)
-        self.slot_at = row.slot_at
         self.decode: Decoder = row.decode
         self.handler = handler
-
-    def slot(self, buffer: bytes, at: int) -> int:
-        """The slot of the record at `at`; only for operations that yield a result."""
-        assert self.slot_at is not None
-        slot: int = _U32.unpack_from(buffer, at + self.slot_at)[0]
-        return slot
 
 
 def bind(rows: dict[int, Operation]) -> dict[int, Bound]:
