@@ -29,7 +29,8 @@ def main() -> None:
             "event record": encode("EVENT_RECORD", 16, 1, 0, 0),
             "stream synchronize": encode("STREAM_SYNCHRONIZE", 1, 9),
             "allocate and free": encode("ALLOCATE", base + (1 << 21), 4096) + encode("FREE", base + (1 << 21)),
-            "keep and drop 64 bytes": encode("PAYLOAD_KEEP", 9, 64, 64, 0, tail=bytes(64)) + encode("PAYLOAD_DROP", 9, 0),
+            "keep and drop 64 bytes": encode("PAYLOAD_KEEP", 9, 64, 64, 0, tail=bytes(64))
+            + encode("PAYLOAD_DROP", 9, 0),
             "write of a kept payload": encode("WRITE_KEPT", base, 64, 64, 1, 1, 8),
             "event, made and ended": encode("EVENT_CREATE", 20, 0) + encode("EVENT_DESTROY", 20, 0),
             "stream, made and ended": encode("STREAM_CREATE", 20, 0, 0, 0) + encode("STREAM_DESTROY", 20, 0),
