@@ -86,7 +86,7 @@ class Plan:
             if row is None:
                 continue  # the second row of what is in front of it
             if isinstance(row, Kept):
-                matrix[index : index + 2] = self._payloads.places(matrix[row.source])
+                self._payloads.places(matrix[row.source], matrix[index : index + 2])
                 continue
             total = np.full(count, row.constant, np.uint64)
             for source, factor in row.terms:

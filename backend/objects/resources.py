@@ -19,9 +19,9 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
 from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.objects.images import SessionImages
-from farlane.backend.objects.payloads import PayloadStore
+from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.physical import PhysicalMemory
-from farlane.backend.plane import Standing
+from farlane.backend.plane import Payloads, Standing
 
 log = logging.getLogger("farlane.session")
 
@@ -100,7 +100,7 @@ class Resources:
         self.variables: HandleTable[Variable] = HandleTable("variable")
         self.physical = PhysicalMemory()
         self.poisoned = PoisonedRanges(self.standing)
-        self.payloads = PayloadStore()
+        self.payloads = Payloads(CACHE_BYTES)  # shared with the plane's replay
 
     def _default_streams(self) -> dict[int, Any]:
         return {number: self.context.default_stream(number) for number in (LEGACY_STREAM, PER_THREAD_STREAM)}

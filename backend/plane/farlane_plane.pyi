@@ -95,6 +95,30 @@ class Columns:
     def fill(self, matrix: npt.NDArray[np.uint64], first: int) -> None:
         """Writes the values of iterations from `first` on into the rows of a matrix, which has a column for each iteration."""
 
+class Payloads:
+    """What one session has kept, of `capacity` raw bytes at most (protos/tape.md, "Payloads")."""
+
+    def __init__(self, capacity: int) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def bytes_kept(self) -> int: ...
+    def check(self, number: int, raw_bytes: int) -> None:
+        """Raises ProtocolError: so many bytes may not be kept under this number."""
+
+    def keep(self, number: int, data: bytes | memoryview) -> None:
+        """Keeps raw bytes. Raises ProtocolError."""
+
+    def get(self, number: int) -> memoryview:
+        """The bytes. Raises ProtocolError."""
+
+    def places(self, numbers: npt.NDArray[np.uint64], matrix: npt.NDArray[np.uint64]) -> None:
+        """Writes where these lie, and how many bytes each has, into the two rows of a matrix: 0 and 0 where it is not kept.
+
+        Valid until one is dropped.
+        """
+
+    def clear(self) -> None: ...
+
 class Ranges:
     """Disjoint ranges of addresses that copies may touch."""
 
@@ -229,6 +253,7 @@ class Replay:
         control: object,
         direct: Direct,
         standing: Standing,
+        payloads: Payloads,
         *,
         tape_version: int,
         message_bytes: int,

@@ -8,6 +8,7 @@
 //! - [`control`]: what the control plane is asked for
 //! - `walk`: the walk over records; `work`: what is done here
 //! - [`errors`]: deferred and sticky errors, and the contexts that are lost
+//! - [`payloads`]: what the guest names instead of sending it again
 //! - [`placing`]: large copies that go to their place as they arrive
 //! - [`results`]: result records and the replies that carry them
 //! - [`launches`]: launches that were seen before
@@ -25,6 +26,7 @@ pub mod control;
 pub mod errors;
 pub mod launches;
 pub mod loops;
+pub mod payloads;
 mod placing;
 pub mod results;
 mod walk;
@@ -37,6 +39,7 @@ use control::{Control, End, GroupEnd};
 use errors::{Errors, Standing};
 use launches::Launches;
 use loops::{Loops, Prices};
+use payloads::Payloads;
 use results::{Closing, Results};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -74,6 +77,7 @@ pub struct Replay<L, H> {
     errors: Errors,
     launches: Launches<L>,
     loops: Loops<H>,
+    payloads: Arc<Payloads>,
     results: Results,
     group: u64,
     group_bytes: usize,
@@ -87,7 +91,14 @@ pub struct Replay<L, H> {
 
 impl<L, H> Replay<L, H> {
     #[must_use]
-    pub fn new(version: u32, bounds: Bounds, prices: Prices, direct: Arc<Direct>, standing: Arc<Standing>) -> Self {
+    pub fn new(
+        version: u32,
+        bounds: Bounds,
+        prices: Prices,
+        direct: Arc<Direct>,
+        standing: Arc<Standing>,
+        payloads: Arc<Payloads>,
+    ) -> Self {
         Self {
             version,
             bounds,
@@ -95,6 +106,7 @@ impl<L, H> Replay<L, H> {
             errors: Errors::new(standing.clone()),
             launches: Launches::new(standing.clone()),
             loops: Loops::new(prices),
+            payloads,
             standing,
             results: Results::default(),
             group: 1,

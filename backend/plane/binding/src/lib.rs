@@ -4,6 +4,7 @@
 
 mod device;
 mod loops;
+mod payloads;
 mod replay;
 mod standing;
 
@@ -271,6 +272,7 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::Direct>()?;
     module.add_class::<standing::Standing>()?;
     module.add_class::<loops::Columns>()?;
+    module.add_class::<payloads::Payloads>()?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;
     module.add("ProtocolError", module.py().get_type::<replay::ProtocolError>())?;

@@ -2,6 +2,7 @@
 
 use crate::device::{kept, Direct, Entry, Moment};
 use crate::loops::{plain, Columns};
+use crate::payloads::Payloads;
 use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
@@ -294,11 +295,12 @@ fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
 #[pymethods]
 impl Replay {
     #[new]
-    #[pyo3(signature = (control, direct, standing, *, tape_version, message_bytes, credit_bytes))]
+    #[pyo3(signature = (control, direct, standing, payloads, *, tape_version, message_bytes, credit_bytes))]
     fn new(
         control: &Bound<'_, PyAny>,
         direct: &Direct,
         standing: &Standing,
+        payloads: &Payloads,
         tape_version: u32,
         message_bytes: usize,
         credit_bytes: usize,
@@ -307,8 +309,8 @@ impl Replay {
         let (by_plane, by_control): ([u64; 3], [u64; 3]) = control.getattr("prices")?.extract()?;
         let worth = |[planning, planning_record, asking]: [u64; 3]| Worth { planning, planning_record, asking };
         let prices = Prices { by_plane: worth(by_plane), by_control: worth(by_control) };
-        let inner =
-            plane::replay::Replay::new(tape_version, bounds, prices, direct.inner.clone(), standing.inner.clone());
+        let (direct, standing, payloads) = (direct.inner.clone(), standing.inner.clone(), payloads.inner.clone());
+        let inner = plane::replay::Replay::new(tape_version, bounds, prices, direct, standing, payloads);
         Ok(Self { inner: Mutex::new(inner), hands: Hands::new(control)? })
     }
 

@@ -29,6 +29,26 @@ fn copies_and_synchronizations_are_done_here() {
 }
 
 #[test]
+fn payloads_are_kept_and_written_here() {
+    let mut session = Session::new(true);
+    let base = session.base();
+    let tape = records(|w| {
+        write::payload_keep(w, 7, 5, false, false, b"hello");
+        write::write_kept(w, base + 3, 0, 5, 1, KNOWN, 7);
+        write::payload_drop(w, 7);
+        write::payload_keep(w, 7, 2, false, false, b"yo");
+        write::write_kept(w, base, 1, 1, 2, KNOWN, 7);
+        write::read(w, base, 0, 8, 1, KNOWN, 3);
+    });
+    assert_eq!(session.results(&tape), [(3, 0, b"yo\0hello".to_vec())]);
+    assert_eq!(session.fake.asked, ["end"]);
+    session.submit(&records(|w| write::payload_keep(w, 8, 9, true, false, b"packed"))).unwrap();
+    assert_eq!(session.fake.asked, ["end", "PAYLOAD_KEEP", "end"], "what it expands to is asked for");
+    let missing = records(|w| write::write_kept(w, base, 0, 5, 1, KNOWN, 9));
+    assert_eq!(session.submit(&missing).unwrap_err(), "payload 9 is not kept");
+}
+
+#[test]
 fn events_are_recorded_here() {
     let mut session = Session::new(true);
     let tape = records(|w| {

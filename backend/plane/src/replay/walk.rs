@@ -75,15 +75,15 @@ impl<C: Control> Walk<'_, C> {
                 return Ok(Err(error));
             }
         }
-        if let Some(done) = self.by_itself(record, ends_message)? {
-            return Ok(done);
-        }
-        self.replay.asked = true;
         match row.plans {
             Plans::Keeps => {}
             Plans::Adds => self.replay.loops.plans.look_again(),
             Plans::Ends => self.replay.loops.plans.clear(),
         }
+        if let Some(done) = self.by_itself(record, ends_message)? {
+            return Ok(done);
+        }
+        self.replay.asked = true;
         let outcome = match self.control.operate(record).map_err(End::Abort)? {
             Ok(outcome) => outcome,
             Err(error) => return Ok(Err(error)),

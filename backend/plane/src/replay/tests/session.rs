@@ -11,6 +11,7 @@ use crate::replay::loops::columns::Columns;
 use crate::replay::loops::plans::{Plan, Worth};
 use crate::replay::loops::template::Template;
 use crate::replay::loops::Prices;
+use crate::replay::payloads::Payloads;
 use crate::replay::results::DATA_LIMIT;
 use crate::replay::{Bounds, Replay, Sink};
 use std::sync::Arc;
@@ -164,7 +165,8 @@ impl Session {
         let bounds = Bounds { message_bytes: 1 << 20, credit_bytes: 4 << 20 };
         let worth = Worth { planning: 400, planning_record: 16, asking: 100 };
         let prices = Prices { by_plane: worth, by_control: worth };
-        let replay = Replay::new(VERSION, bounds, prices, direct.clone(), standing.clone());
+        let replay =
+            Replay::new(VERSION, bounds, prices, direct.clone(), standing.clone(), Arc::new(Payloads::new(1 << 20)));
         let fake = Fake {
             direct,
             asked: vec![],
