@@ -9,7 +9,7 @@ import statistics
 import time
 
 from farlane.backend.handlers.generated_operations import encode
-from replay_loops import Bench
+from replay_loops import Bench, affine, repeat, template
 
 COUNT, ROUNDS = 10_000, 9
 MESSAGE = 1_000_000  # bytes
@@ -20,6 +20,8 @@ def main() -> None:
         bench = Bench(device)
         base = bench.base
         bench.submit(encode("PAYLOAD_KEEP", 8, 64, 64, 0, tail=bytes(64)))
+        body = bench.launch()
+        bench.submit(template(300, [(64, 4)], body[:64] + bytes(4) + body[68:]))
         kinds = {
             "launch": bench.launch(),
             "write of 4 bytes": encode("WRITE", base, 4, 4, 1, 1, 4, tail=b"abcd"),
@@ -36,6 +38,7 @@ def main() -> None:
             "stream, made and ended": encode("STREAM_CREATE", 20, 0, 0, 0) + encode("STREAM_DESTROY", 20, 0),
             "event query": encode("EVENT_QUERY", 16, 9),
             "elapsed time": encode("EVENT_ELAPSED", 16, 16, 9, 0),
+            "REPEAT of 90 launches": repeat(300, 90, affine(0, 1)),
             "launch, by Python": bench.launch(),
         }
         for name, record in kinds.items():
