@@ -1,7 +1,7 @@
 """The host's data plane, which is native: sockets, HTTP/2, the threads of calls, and the replay of sessions (Rust, `src/`).
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
-server/service.py work with, `Replay` and `Standing` what host/session.py and control.py do, `Direct`, `Ranges`, `Gate` and `Entry` what
+server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do, `Direct`, `Ranges`, `Gate` and `Entry` what
 devices offer the plane to work on by itself.
 """
 
@@ -13,11 +13,14 @@ try:
     from farlane.backend.plane.farlane_plane import (
         Call,
         CallGone,
+        Columns,
+        DeadTransport,
         Direct,
         Entry,
         Gate,
         MessageRefused,
         Moment,
+        Payloads,
         ProtocolError,
         Ranges,
         Replay,
@@ -33,17 +36,21 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from farlane.backend.plane.farlane_plane import Kind
+    from farlane.backend.plane.farlane_plane import Kind, PlainTemplate
 
 __all__ = [
     "Call",
     "CallGone",
+    "Columns",
+    "DeadTransport",
     "Direct",
     "Entry",
     "Gate",
     "Kind",
     "MessageRefused",
     "Moment",
+    "Payloads",
+    "PlainTemplate",
     "ProtocolError",
     "Ranges",
     "Replay",

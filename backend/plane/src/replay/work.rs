@@ -74,8 +74,18 @@ impl<C: Control> Walk<'_, C> {
 
     /// Does a record here, if it can be done here. `None`: it is the control plane's.
     pub(super) fn by_itself(&mut self, record: &Record<'_>, ends_message: bool) -> Result<Done, End<C::Abort>> {
-        if record.row.code == code::FENCE {
-            return Ok(Some(self.answer(record, 0)));
+        match record.row.code {
+            code::FENCE => return Ok(Some(self.answer(record, 0))),
+            code::PAYLOAD_KEEP if record.flags == 0 => {
+                let (number, raw) = (record.u32(8), record.u32(12) as usize);
+                self.replay.payloads.keep(number, raw, record.tail()).map_err(End::Broken)?;
+                return Ok(Some(Ok(())));
+            }
+            code::PAYLOAD_DROP => {
+                self.replay.payloads.drop_one(record.u32(8)).map_err(End::Broken)?;
+                return Ok(Some(Ok(())));
+            }
+            _ => {}
         }
         if !self.replay.direct.is_enabled() {
             return Ok(None);
@@ -119,6 +129,11 @@ impl<C: Control> Walk<'_, C> {
                     && self.replay.plain(&rows)
                     && self.ordered(record.u32(40))?
                     && self.replay.direct.write(&rows, record.tail())
+            }
+            code::WRITE_KEPT => {
+                let rows = rows(8, 16, 24);
+                let kept = self.replay.payloads.get(record.u32(44)).map_err(End::Broken)?;
+                self.replay.plain(&rows) && self.ordered(record.u32(40))? && self.replay.direct.write(&rows, &kept)
             }
             code::COPY => {
                 let (to, from) = (rows(8, 16, 40), rows(24, 32, 40));
