@@ -2,7 +2,7 @@
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
 server/service.py work with, `Replay` and `Standing` what host/session.py and control.py do, `Direct`, `Ranges`, `Gate` and `Entry` what
-devices offer the plane to work on by itself.
+devices offer the plane to work on by itself, `Cuda` and `Stream` a driver and its streams.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 try:
     from farlane.backend.plane.farlane_plane import (
+        CUDA_FUNCTIONS,
         Call,
         CallGone,
+        Cuda,
         Direct,
+        DriverFault,
         Entry,
         Gate,
         MessageRefused,
@@ -23,6 +26,7 @@ try:
         Replay,
         Server,
         Standing,
+        Stream,
         Tape,
         read_tape,
     )
@@ -36,9 +40,12 @@ if TYPE_CHECKING:
     from farlane.backend.plane.farlane_plane import Kind
 
 __all__ = [
+    "CUDA_FUNCTIONS",
     "Call",
     "CallGone",
+    "Cuda",
     "Direct",
+    "DriverFault",
     "Entry",
     "Gate",
     "Kind",
@@ -49,6 +56,7 @@ __all__ = [
     "Replay",
     "Server",
     "Standing",
+    "Stream",
     "Tape",
     "read_tape",
 ]

@@ -134,6 +134,7 @@ impl<L> Replay<L> {
                 self.bounds.credit_bytes
             )));
         }
+        self.direct.enter();
         Walk { replay: self, control, sink }.records(records, Place { inside: false, begins_group })?;
         if !last {
             return self.pass_on(sink);

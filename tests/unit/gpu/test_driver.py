@@ -91,6 +91,7 @@ CALLS: list[tuple[str, tuple[Any, ...], str]] = [
     ("change_kernel", (1, 2, KERNEL), "cuGraphExecKernelNodeSetParams_v2"),
     ("change_set", (1, 2, SET, 5), "cuGraphExecMemsetNodeSetParams"),
     ("change_copy", (1, 2, COPY, 5), "cuGraphExecMemcpyNodeSetParams"), ("launch_graph", (1, 61), "cuGraphLaunch"),
+    ("error", (700, "cuLaunchKernel"), "cuGetErrorString"),
 ]  # fmt: skip
 
 

@@ -181,6 +181,11 @@ class Driver(Protocol):
 
     is_farlane: bool
     """Farlane's own driver: this host is a guest, and the device behind it takes PTX alone."""
+    addresses: dict[str, int]
+    """Of the functions that the plane calls by itself (backend/plane, CUDA_FUNCTIONS)."""
+
+    def error(self, code: int, call: str) -> DriverError:
+        """A failure of a call that the plane has made."""
 
     # GPUs and contexts
     def version(self) -> int: ...

@@ -2,6 +2,7 @@
 //!
 //! Nothing is decided here. The GIL is released wherever the plane waits, listens or stops.
 
+mod cuda;
 mod device;
 mod replay;
 
@@ -267,10 +268,14 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::Gate>()?;
     module.add_class::<device::Entry>()?;
     module.add_class::<device::Direct>()?;
+    module.add_class::<cuda::Cuda>()?;
+    module.add_class::<cuda::Stream>()?;
     module.add_class::<replay::Standing>()?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;
     module.add("ProtocolError", module.py().get_type::<replay::ProtocolError>())?;
+    module.add("DriverFault", module.py().get_type::<cuda::DriverFault>())?;
+    module.add("CUDA_FUNCTIONS", plane::device::cuda::functions::NAMES)?;
     module.add("CallGone", module.py().get_type::<CallGone>())?;
     module.add("MessageRefused", module.py().get_type::<MessageRefused>())?;
     Ok(())

@@ -4,9 +4,9 @@
 //! bytes of their records; the parameters, which follow, are the device's to check.
 
 use super::errors::Standing;
-use crate::device::laid::Entry;
-use crate::device::moment::Moment;
-use std::collections::{HashMap, HashSet};
+use crate::device::launch::Entry;
+use crate::device::objects::{Moment, Stream};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use tape::Record;
@@ -34,7 +34,7 @@ pub(crate) struct Launches<L> {
     /// `Standing::resolved` when they were.
     resolved: u64,
     known: HashMap<[u8; FIXED], Known<L>>,
-    streams: HashSet<u32>,
+    streams: HashMap<u32, Arc<Stream>>,
     /// `Standing::events` when they were.
     ended: u64,
     events: HashMap<u32, Arc<Moment>>,
@@ -42,7 +42,7 @@ pub(crate) struct Launches<L> {
 
 impl<L> Launches<L> {
     pub(crate) fn new(standing: Arc<Standing>) -> Self {
-        Self { standing, resolved: 0, known: HashMap::new(), streams: HashSet::new(), ended: 0, events: HashMap::new() }
+        Self { standing, resolved: 0, known: HashMap::new(), streams: HashMap::new(), ended: 0, events: HashMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -80,10 +80,10 @@ impl<L> Launches<L> {
         }
     }
 
-    /// Whether the stream is known to be there.
-    pub(crate) fn has_stream(&mut self, number: u32) -> bool {
+    /// The stream, if it is known to be there.
+    pub(crate) fn stream(&mut self, number: u32) -> Option<Arc<Stream>> {
         self.current();
-        self.streams.contains(&number)
+        self.streams.get(&number).cloned()
     }
 
     pub(crate) fn event(&mut self, number: u32) -> Option<Arc<Moment>> {
@@ -102,10 +102,10 @@ impl<L> Launches<L> {
         self.events.insert(number, moment);
     }
 
-    pub(crate) fn remember_stream(&mut self, number: u32) {
+    pub(crate) fn remember_stream(&mut self, number: u32, stream: Arc<Stream>) {
         if self.streams.len() >= LIMIT {
             self.streams.clear();
         }
-        self.streams.insert(number);
+        self.streams.insert(number, stream);
     }
 }

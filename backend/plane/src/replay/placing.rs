@@ -70,7 +70,7 @@ impl<L> Replay<L> {
             && bulk.group == self.group;
         let stream = u32::from_le_bytes(message.get(bulk.start - 8..bulk.start - 4)?.try_into().ok()?);
         let plain = !self.errors.is_lost() && self.plain(&bulk.rows);
-        (fits && plain && self.launches.has_stream(stream)).then_some(bulk)
+        (fits && plain && self.launches.stream(stream).is_some()).then_some(bulk)
     }
 }
 
