@@ -201,7 +201,7 @@ class GpuContext(Lifetime):
         return self._output()
 
     def report(self) -> dict[str, dict[str, int]]:
-        return {"gpu": dict(self._counts) | self._space.report()}
+        return {"gpu": dict(self._counts) | self._space.report(), "plane": self.direct.counts()}
 
     # Streams and events -----------------------------------------------------------------------------------------
     @translated

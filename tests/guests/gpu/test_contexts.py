@@ -235,7 +235,8 @@ def test_what_is_counted_is_in_the_sessions_report(new_bench: Callable[..., Any]
         "gpu": {
             "graph_launches": 4, "graph_iterations": 256, "graphs_given_up": 0,
             "window_hints_refused": bench.context._space.hints_refused, "mapped_bytes_at_most": 6 << 20,
-        }
+        },
+        "plane": bench.context.direct.counts(),
     }  # fmt: skip
 
 
