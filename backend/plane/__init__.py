@@ -2,7 +2,8 @@
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
 server/service.py work with, `Replay` and `Standing` what host/session.py and control.py do, `Direct`, `Ranges`, `Gate` and `Entry` what
-devices offer the plane to work on by itself, `Cuda` and `Stream` a driver and its streams.
+devices offer the plane to work on by itself, `Cuda`, `Stream`, `Body` and `Graph` a
+driver, its streams, and loops on it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 try:
     from farlane.backend.plane.farlane_plane import (
         CUDA_FUNCTIONS,
+        Body,
         Call,
         CallGone,
         Cuda,
@@ -19,6 +21,7 @@ try:
         DriverFault,
         Entry,
         Gate,
+        Graph,
         MessageRefused,
         Moment,
         ProtocolError,
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUDA_FUNCTIONS",
+    "Body",
     "Call",
     "CallGone",
     "Cuda",
@@ -48,6 +52,7 @@ __all__ = [
     "DriverFault",
     "Entry",
     "Gate",
+    "Graph",
     "Kind",
     "MessageRefused",
     "Moment",

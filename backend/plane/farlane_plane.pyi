@@ -129,7 +129,8 @@ class Direct:
         """On a device behind a driver, which does the work later."""
 
     def counts(self) -> dict[str, int]:
-        """What the plane has done by itself so far: launches, writes, reads, copies, sets, records, waits, synchronizations, queries."""
+        """What the plane has done by itself so far: launches, writes, reads, copies, sets, records, waits, synchronizations, queries,
+        graphs."""
     @property
     def enabled(self) -> bool: ...
     @property
@@ -264,6 +265,67 @@ class Cuda:
 
     def end(self) -> None:
         """Gives pinned memory and events back. No work runs, or the CUDA context is lost."""
+
+class Body:
+    """A loop's body on a device behind a driver, step by step.
+
+    Args:
+        steps: of each its plan.Kind, whether it is answered, its stream, its event, its launch, and where in an iteration's results
+            its bytes go.
+    """
+
+    def __init__(
+        self, direct: Direct, steps: Sequence[tuple[int, bool, Stream | None, Moment | None, Entry | None, int]]
+    ) -> None: ...
+    def run(
+        self,
+        operands: Sequence[tuple[int, int]],
+        results: tuple[int, int] | None,
+        begin: tuple[int, int],
+        end: tuple[int, int],
+    ) -> tuple[int, int, tuple[int, str] | None] | None:
+        """Does the steps from one place (iteration, step) to another.
+
+        Args:
+            operands: of each step the address of all iterations' operands, one after another, and the bytes of one.
+            results: the same of results, where a step reads.
+
+        Returns:
+            None: it has. Else the place of a step that is not done and not for the plane, or has failed with (CUresult, function).
+        """
+
+class Graph:
+    """An instantiated CUDA graph of several iterations.
+
+    Args:
+        context: handle of the CUDA context.
+        nodes: of each its handle, its plan.Kind, the operands that the driver has, its structure as the driver takes it, places of
+            operands in that (offset in the operands, in the structure, bytes), and of a kernel where its parameters go, and their size.
+    """
+
+    def __init__(
+        self,
+        direct: Direct,
+        cuda: Cuda,
+        executable: int,
+        context: int,
+        nodes: Sequence[tuple[int, int, bytes, bytes, Sequence[tuple[int, int, int]], tuple[int, int]]],
+    ) -> None: ...
+    def launch(self, operands: Sequence[tuple[int, int]], first: int, stream: int) -> int | None:
+        """Launches it with the operands of the iterations from `first` on, its nodes changed where they differ.
+
+        Args:
+            operands: as of `Body.run`, for each node of an iteration.
+
+        Returns:
+            None: it has. Else a node that the caller has to change first, and say so (`told`).
+
+        Raises:
+            DriverFault: nothing was launched.
+        """
+
+    def told(self, index: int, operands: bytes) -> None:
+        """The driver has these operands of a node now."""
 
 class Standing:
     """How a session stands: the replay and the control plane keep each other informed here. Any thread may ask."""

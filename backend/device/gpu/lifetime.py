@@ -94,8 +94,9 @@ class Lifetime(Context):
         self._streams = Streams(driver, self._native)
         self._launcher = Launcher(driver, self._attributes, self.direct, self._native)
         self.repeater = Repeater(
-            driver, self._memory, self._streams, self._launcher, self._cuda, Choice(self._options.graphs), self._counts
-        )
+            driver, self._memory, self._streams, self._launcher, self._cuda, Choice(self._options.graphs), self._counts,
+            self._native, self.direct, self._go_on,
+        )  # fmt: skip
         self._modules: set[GpuModule] = set()
 
     def _enter(self) -> None:

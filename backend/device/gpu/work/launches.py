@@ -45,12 +45,12 @@ class Launcher:
             )
 
     def lay_out(self, function: GpuFunction, shape: LaunchShape, size: int, stream: Stream) -> Entry | None:
-        """The launch that was issued last, as the plane can issue it again; None: it has to come here each time.
+        """A launch that has passed the checks, as the plane can issue it; None: it has to come here each time.
 
         That is so for cooperative launches, and where the driver is too old to tell the layout of parameters.
         """
         buffer = function.buffer
-        if shape.cooperative or function.parameter_bytes != size or function.checked is not shape:
+        if shape.cooperative or function.parameter_bytes != size:
             return None
         return self._direct.lay_out_kernel(
             self._native, function.handle, shape.grid, shape.block, shape.shared_bytes, stream,

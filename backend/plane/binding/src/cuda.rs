@@ -19,7 +19,7 @@ create_exception!(
     "A call of the driver that has failed: (its CUresult, the function's name)."
 );
 
-fn raised(fault: Fault) -> PyErr {
+pub fn raised(fault: Fault) -> PyErr {
     DriverFault::new_err((fault.code, fault.call))
 }
 

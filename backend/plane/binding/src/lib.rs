@@ -4,6 +4,7 @@
 
 mod cuda;
 mod device;
+mod repeat;
 mod replay;
 
 use bytes::Bytes;
@@ -270,6 +271,8 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::Direct>()?;
     module.add_class::<cuda::Cuda>()?;
     module.add_class::<cuda::Stream>()?;
+    module.add_class::<repeat::Body>()?;
+    module.add_class::<repeat::Graph>()?;
     module.add_class::<replay::Standing>()?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;

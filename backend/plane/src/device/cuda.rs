@@ -6,7 +6,8 @@
 //! synchronization of the device where memory is to be given back after it.
 //!
 //! This page has the calls, in the CUDA context of the session. [`functions`] has the driver's functions, [`kernel`] launches, [`outgoing`]
-//! and [`incoming`] the pinned memory that bytes go through, and [`order`] what work of non-blocking streams waits for.
+//! and [`incoming`] the pinned memory that bytes go through, and [`order`] what work of non-blocking streams waits for. [`repeat`]
+//! and [`graph`] do iterations of a loop's body, one step after another or several iterations at once.
 //!
 //! One thread at a time works here. It makes the CUDA context its own at the begin of each message (`enter`).
 //!
@@ -15,10 +16,12 @@
 //! [`Ranges`]: super::ranges::Ranges
 
 pub mod functions;
+pub mod graph;
 pub mod incoming;
 pub mod kernel;
 pub mod order;
 pub mod outgoing;
+pub mod repeat;
 
 use super::objects::{Moment, Stream};
 use super::ranges::Rows;

@@ -49,6 +49,7 @@ struct Counters {
     waits: Counter,
     synchronizations: Counter,
     queries: Counter,
+    graphs: Counter,
 }
 
 /// See the module's page.
@@ -124,7 +125,7 @@ impl Direct {
 
     /// What the plane has done here by itself so far, by kind.
     #[must_use]
-    pub fn counts(&self) -> [(&'static str, u64); 9] {
+    pub fn counts(&self) -> [(&'static str, u64); 10] {
         let all = &self.counters;
         [
             ("launches", &all.launches),
@@ -136,6 +137,7 @@ impl Direct {
             ("waits", &all.waits),
             ("synchronizations", &all.synchronizations),
             ("queries", &all.queries),
+            ("graphs", &all.graphs),
         ]
         .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
     }
@@ -183,6 +185,11 @@ impl Direct {
             }
             Launch::Code(_) | Launch::Kernel(_) => Ran::Stale,
         }
+    }
+
+    /// A graph was launched.
+    pub(super) fn launched_graph(&self) {
+        self.counters.graphs.add();
     }
 
     fn run(&self, entry: &Entry, code: &Code, parameters: &[u8]) -> Ran {

@@ -76,6 +76,10 @@ functions! {
     wait_event = "cuStreamWaitEvent"(stream: usize, event: usize, flags: u32);
     query_stream = "cuStreamQuery"(stream: usize);
     synchronize_stream = "cuStreamSynchronize"(stream: usize);
+    change_kernel = "cuGraphExecKernelNodeSetParams_v2"(executable: usize, node: usize, structure: usize);
+    change_set = "cuGraphExecMemsetNodeSetParams"(executable: usize, node: usize, structure: usize, context: usize);
+    change_copy = "cuGraphExecMemcpyNodeSetParams"(executable: usize, node: usize, structure: usize, context: usize);
+    launch_graph = "cuGraphLaunch"(executable: usize, stream: usize);
 }
 
 const PORTABLE: u32 = 1; // CU_MEMHOSTALLOC_PORTABLE
