@@ -154,6 +154,9 @@ class Direct:
     def speak(self) -> None:
         """There is output to be fetched at the end of the group. From any thread."""
 
+    def take_printing(self) -> bool:
+        """Whether the plane has issued launches that may print, since this was last asked."""
+
     def counted(self) -> Entry:
         """A launch of which nothing is left to do but to count it."""
 
@@ -196,6 +199,7 @@ class Direct:
         size: int,
         pointers: int,
         *,
+        prints: bool,
         keep: object,
     ) -> Entry:
         """A launch by the driver that needs only its parameters.
@@ -204,6 +208,7 @@ class Direct:
             function: the driver's handle.
             parameters, size: where the parameters go, and how many bytes they are.
             pointers: address of an array with the address of each parameter.
+            prints: output is to be fetched at the end of the group.
             keep: stays as long as the entry.
         """
 

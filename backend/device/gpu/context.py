@@ -171,10 +171,7 @@ class GpuContext(Lifetime):
             raise to_cuda(error) from None
 
     def lay_out(self, function: GpuFunction, shape: LaunchShape, size: int, stream: Stream) -> Entry | None:
-        """A plain launch that was just issued. After one of a module that prints, the session waits for the GPU at the group's end."""
-        if function.module.prints or not self.direct.enabled:
-            return None
-        return self._launcher.lay_out(function, shape, size, stream)
+        return self._launcher.lay_out(function, shape, size, stream) if self.direct.enabled else None
 
     def plane_stream(self, stream: Stream) -> Stream:
         return stream
@@ -195,7 +192,7 @@ class GpuContext(Lifetime):
 
     def take_output(self) -> tuple[bytes, bytes]:
         """A guest that asks has waited for what it launched, and expects to see what that printed."""
-        if self._printing and not self._closed:
+        if (self.direct.take_printing() or self._printing) and not self._closed:
             self._printing = False
             self._quietly(self._driver.synchronize)
         return self._output()

@@ -280,6 +280,31 @@ def test_a_driver_that_tells_no_layout(new_guest: Callable[..., Guest], tells_la
     assert plane.get("launches", 0) == (3 if tells_layout else 0)
 
 
+def test_output_of_kernels_is_waited_for(guest: Guest) -> None:
+    """A launch that may print has been done when its group ends, with the output on its way to the guest."""
+    image = IMAGE.replace(
+        b".visible .entry", b".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n.visible .entry"
+    )
+    digest, base = digest_of(image), guest.base
+    guest.submit(
+        encode("MODULE_BEGIN", len(image), digest),
+        encode("MODULE_CHUNK", len(image), 0, tail=image),
+        encode("MODULE_END", digest),
+        encode("MODULE_OPEN", MODULE + 1, 0, digest),
+        encode("FUNCTION_OPEN", FUNCTION + 1, MODULE + 1, 3, 0, tail=b"mix"),
+    )
+    ask("patient")
+    parameters = struct.pack("<QI", base, 1)
+    launch = encode("LAUNCH", FUNCTION + 1, LEGACY, 1, 1, 1, 1, 1, 1, 0, len(parameters), tail=parameters)
+    guest.submit(launch, launch)
+    held = ask("held")
+    _, plane, python = guest.counted(launch)
+    assert (plane, python) == ({"launches": 1}, {"synchronize": 1})
+    assert ask("held") == held
+    _, plane, python = guest.counted(encode("FENCE", 1, 0))
+    assert (plane, python) == ({}, {})
+
+
 def test_attributes_of_a_function_are_minded(guest: Guest) -> None:
     """A launch that was laid out is checked again when one has changed."""
     base = guest.base

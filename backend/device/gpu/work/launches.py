@@ -54,7 +54,7 @@ class Launcher:
             return None
         return self._direct.lay_out_kernel(
             self._native, function.handle, shape.grid, shape.block, shape.shared_bytes, stream,
-            buffer.address, size, buffer.pointers, keep=buffer,
+            buffer.address, size, buffer.pointers, prints=function.module.prints, keep=buffer,
         )  # fmt: skip
 
     def check(self, function: GpuFunction, shape: LaunchShape, size: int) -> None:

@@ -171,6 +171,11 @@ impl Direct {
         self.inner.speak();
     }
 
+    /// Whether the plane has issued launches that may print, since this was last asked.
+    fn take_printing(&self) -> bool {
+        self.inner.take_printing()
+    }
+
     /// A launch of which nothing is left to do but to count it.
     fn counted(&self) -> Entry {
         Entry { inner: Arc::new(self.inner.entry(Launch::Counted)) }
@@ -212,7 +217,7 @@ impl Direct {
 
     /// A launch by the driver that needs only its parameters.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (cuda, function, grid, block, shared_bytes, stream, parameters, size, pointers, *, keep))]
+    #[pyo3(signature = (cuda, function, grid, block, shared_bytes, stream, parameters, size, pointers, *, prints, keep))]
     fn lay_out_kernel(
         &self,
         cuda: &Cuda,
@@ -224,6 +229,7 @@ impl Direct {
         parameters: usize,
         size: usize,
         pointers: usize,
+        prints: bool,
         keep: Py<PyAny>,
     ) -> Entry {
         let kernel = Kernel {
@@ -234,6 +240,7 @@ impl Direct {
             shared_bytes,
             stream: stream.inner.clone(),
             parameters: Parameters { address: parameters, size, pointers },
+            prints,
             keep: Box::new(keep),
         };
         Entry { inner: Arc::new(self.inner.entry(Launch::Kernel(kernel))) }

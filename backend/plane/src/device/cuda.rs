@@ -1,8 +1,8 @@
 //! A device behind a CUDA driver: the plane calls the driver's functions, whose addresses Python gives it.
 //!
 //! Work is issued to the driver's streams and not waited for. What waits, without Python's lock, is: a read, a synchronization, and a write
-//! when all pinned memory is on its way. Left to Python are: rows that are apart in copies, writes and reads; cooperative launches; launches
-//! of modules that print, and of a driver that does not tell the layout of parameters; arrays, which are in no range of [`Ranges`]; and a
+//! when all pinned memory is on its way. Left to Python are: rows that are apart in copies, writes and reads; cooperative launches; all
+//! launches of a driver that does not tell the layout of parameters; arrays, which are in no range of [`Ranges`]; and a
 //! synchronization of the device where memory is to be given back after it.
 //!
 //! This page has the calls, in the CUDA context of the session. [`functions`] has the driver's functions, [`kernel`] launches, [`outgoing`]

@@ -62,6 +62,7 @@ pub struct Direct {
     launches: AtomicU64,
     nanoseconds: AtomicU64,
     spoken: AtomicBool,
+    printing: AtomicBool,
     running: Mutex<Running>,
     counters: Counters,
     pub gate: Arc<Gate>,
@@ -79,6 +80,7 @@ impl Direct {
             launches: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
             spoken: AtomicBool::new(false),
+            printing: AtomicBool::new(false),
             running: Mutex::default(),
             counters: Counters::default(),
             gate: Arc::default(),
@@ -152,6 +154,11 @@ impl Direct {
         self.spoken.load(Ordering::Relaxed) && self.spoken.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether the plane has issued launches that may print, since the last time that this was asked.
+    pub fn take_printing(&self) -> bool {
+        self.printing.swap(false, Ordering::Relaxed)
+    }
+
     /// Ends the kernel that runs, where that can be, and leaves all later ones to Python. From any thread.
     pub fn interrupt(&self) {
         let mut running = self.running.lock();
@@ -181,6 +188,10 @@ impl Direct {
             Launch::Code(code) if parameters.len() == code.size => self.run(entry, code, parameters),
             Launch::Kernel(kernel) if parameters.len() == kernel.size() && !self.running.lock().interrupted => {
                 self.counters.launches.add();
+                if kernel.prints {
+                    self.printing.store(true, Ordering::Relaxed);
+                    self.speak();
+                }
                 kernel.launch(parameters).map_or_else(Ran::Fault, |()| Ran::Done)
             }
             Launch::Code(_) | Launch::Kernel(_) => Ran::Stale,

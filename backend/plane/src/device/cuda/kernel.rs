@@ -16,6 +16,8 @@ pub struct Kernel {
     pub shared_bytes: u32,
     pub stream: Arc<Stream>,
     pub parameters: Parameters,
+    /// It may print: there is output to be fetched at the end of the group.
+    pub prints: bool,
     /// What the addresses are in.
     pub keep: Box<dyn Any + Send + Sync>,
 }
