@@ -149,7 +149,7 @@ def test_nodes_are_changed_and_launched_by_the_plane(new_bench: Callable[..., An
 
 
 def test_steps_are_the_planes(new_bench: Callable[..., Any]) -> None:
-    """Every kind of step that is plain, in one body; rows that are apart are Python's, in their order."""
+    """Every kind of step that is plain, in one body; a read of rows that are apart is Python's, in its order."""
     bench = forced(new_bench(), Choice.OFF)
     base, event, kept = bench.base, bench.context.create_event(0), np.arange(4, dtype=np.uint8)
     steps = [
@@ -162,21 +162,22 @@ def test_steps_are_the_planes(new_bench: Callable[..., Any]) -> None:
         Step(Kind.READ, rows(base, 12), (), bench.stream, result_at=0, result_end=12),
         Step(Kind.NOTHING, stream=bench.stream, result_at=12, result_end=28),
     ]
-    apart = Step(Kind.COPY, struct.pack("<QQQQQQ", base + 64, 16, base, 8, 4, 2), (), bench.stream)
+    apart = Step(Kind.READ, struct.pack("<QQQQ", base, 8, 4, 2), (), bench.stream, result_at=28, result_end=36)
     for more in ([], [apart]):
         before, calls = bench.context.direct.counts(), bench.driver.counts.copy()
-        results = np.zeros((9, 28), np.uint8)
+        results = np.zeros((9, 36), np.uint8)
         columns = np.arange(9, dtype=np.uint64).reshape(1, 9)
         assert bench.context.repeat(Body((*steps, *more)), columns, results) == Stop(9)
         for number in range(9):
             word = struct.pack("<I", 3 * number + 5)
             assert results[number, :12].tobytes() == word + word + bytes(range(4))
+            assert results[number, 28:].tobytes() == (word + bytes(range(4)) if more else bytes(8))
         after = bench.context.direct.counts()
         done = {name: after[name] - before[name] for name in after if after[name] != before[name]}
         kinds = ("sets", "launches", "copies", "records", "reads", "synchronizations")
         assert done == dict.fromkeys(kinds, 9) | {"writes": 18}
-        assert bench.driver.counts - calls == ({"copy_rows": 9} if more else {})
-    assert bench.read(base + 80, 4) == bytes(range(4))
+        python = bench.driver.counts - calls
+        assert (python["copy_rows"], python["launch"], python["copy"]) == (9 if more else 0, 0, 0)
 
 
 def test_an_interrupted_loop_ends(new_bench: Callable[..., Any]) -> None:

@@ -59,6 +59,8 @@ class Guest:
                 if kind == 3:
                     size = struct.unpack_from("<I", reply.results, at + 24)[0]
                     data = reply.results[at + 32 : at + 32 + size]
+                elif kind == 2:
+                    data = reply.results[at + 16 : at + 24]
                 found[slot] = (error, found.get(slot, (0, b""))[1] + data)
                 at += length
         return found
@@ -126,16 +128,21 @@ def test_launches_copies_and_events_are_the_planes(guest: Guest) -> None:
         guest.read(base + 64, 4, 2),
         encode("EVENT_QUERY", EVENT, 3),
         encode("STREAM_QUERY", LEGACY, 4),
+        encode("EVENT_RECORD", OTHER_EVENT, LEGACY, 0, 0),
+        encode("DEVICE_SYNCHRONIZE", 7, 0),
+        encode("EVENT_ELAPSED", EVENT, OTHER_EVENT, 8, 0),
         encode("STREAM_SYNCHRONIZE", LEGACY, 5),
         encode("DEVICE_SYNCHRONIZE", 6, 0),
     )
     word = 5
     for value in range(10):
         word = (3 * word + value) % 2**32
-    assert results == dict.fromkeys((1, 3, 4, 5, 6), (0, b"")) | {2: (0, struct.pack("<I", word))}
+    (milliseconds,) = struct.unpack("<f4x", results.pop(8)[1])
+    assert 0 <= milliseconds < 1000
+    assert results == dict.fromkeys((1, 3, 4, 5, 6, 7), (0, b"")) | {2: (0, struct.pack("<I", word))}
     assert plane == {
-        "sets": 1, "writes": 1, "launches": 10, "copies": 1, "records": 1, "waits": 1, "reads": 1, "queries": 2,
-        "synchronizations": 3,
+        "sets": 1, "writes": 1, "launches": 10, "copies": 1, "records": 2, "waits": 1, "reads": 1, "queries": 3,
+        "synchronizations": 4,
     }  # fmt: skip
     assert python == {}
     after = {name: int(ask(f"calls {name}")) - count for name, count in before.items()}
@@ -175,18 +182,42 @@ def test_work_is_issued_and_not_waited_for(guest: Guest) -> None:
 
 def test_what_the_guest_has_copied_is_there_for_every_stream(guest: Guest) -> None:
     """Work of a non-blocking stream waits for copies in the legacy one, whether the plane has issued them or Python."""
-    base = guest.base
+    base, variable = guest.base, 16
+    guest.submit(encode("VARIABLE_OPEN", variable, MODULE, 4, 7, 0, tail=b"counter"))
     guest.submit(guest.launch(base, 0, STREAM), guest.launch(base, 0, STREAM), encode("DEVICE_SYNCHRONIZE", 9, 0))
-    for number in range(1, 4):
+    for number in range(1, 5):
         waits = int(ask("calls cuStreamWaitEvent"))
-        apart = encode("WRITE", base, 64, 2, 2, LEGACY, 4, tail=struct.pack("<I", number))  # Python's
-        copied = guest.write(base, struct.pack("<I", number)) if number < 3 else apart + guest.write(base + 2, b"\0\0")
+        if number < 4:
+            copied = guest.write(base, struct.pack("<I", number))
+        else:  # an address that is relative to a variable is Python's to resolve
+            copied = guest.write(1 << 63 | variable << 32, b"word")
+            guest.submit(
+                encode("MEMSET", base, 4, 4, 1, number, 1, STREAM, 0),
+                encode("MEMSET", base + 1, 3, 3, 1, 0, 1, STREAM, 0),
+            )
         results, plane, _ = guest.counted(
             copied, guest.launch(base, 5, STREAM), guest.launch(base, 6, STREAM), guest.read(base, 4, 1, STREAM)
         )
         assert results == {1: (0, struct.pack("<I", 3 * (3 * number + 5) + 6))}
-        assert plane["launches"] == 2
+        assert (plane["launches"], plane.get("writes", 0)) == (2, number < 4)
         assert int(ask("calls cuStreamWaitEvent")) == waits + 1
+
+
+def test_rows_that_are_apart(guest: Guest) -> None:
+    """To the device and within it; more of them than a piece of pinned memory holds."""
+    base, width, height = guest.base, 1000, 900
+    data = random.Random(7).randbytes(width * height)
+    guest.submit(encode("MEMSET", base, 8 << 20, 8 << 20, 1, 0, 1, LEGACY, 0))
+    results, plane, python = guest.counted(
+        encode("WRITE", base, 1024, width, height, LEGACY, len(data), tail=data),
+        encode("COPY", base + (4 << 20), 1003, base, 1024, width, height, LEGACY, 0),
+        encode("COPY", base + (7 << 20), 0, base + 1024, 1024, 8, 1, LEGACY, 0),
+        guest.read(base + (4 << 20), 1003 * height, 1),
+        guest.read(base + (7 << 20), 8, 2),
+    )
+    rows = [data[at : at + width] for at in range(0, len(data), width)]
+    assert results == {1: (0, b"".join(row + bytes(3) for row in rows)), 2: (0, rows[1][:8])}
+    assert (plane, python) == ({"writes": 1, "copies": 2, "reads": 2}, {})
 
 
 def test_large_copies_in_pieces(guest: Guest) -> None:
@@ -201,19 +232,19 @@ def test_large_copies_in_pieces(guest: Guest) -> None:
 
 
 def test_what_is_not_plain_is_pythons(guest: Guest) -> None:
-    """Rows that are apart, a cooperative launch, an address that no allocation holds."""
+    """A read of rows that are apart, a cooperative launch, an address that no allocation holds, an event that was never recorded."""
     base = guest.base
     parameters = struct.pack("<QI", base, 1)
     cooperative = encode("LAUNCH", FUNCTION, LEGACY, 1, 1, 1, 1, 1, 1, 0, len(parameters), tail=parameters, flags=1)
     results, plane, python = guest.counted(
-        encode("WRITE", base, 64, 2, 2, LEGACY, 4, tail=b"abcd"),
+        encode("WRITE", base, 64, 2, 2, LEGACY, 4, tail=b"abcd"),  # the plane's
         encode("READ", base, 64, 2, 2, LEGACY, 1),
         *[cooperative] * 3,
+        encode("EVENT_ELAPSED", EVENT, OTHER_EVENT, 2, 0),
         encode("MEMSET", base + (16 << 20), 0, 64, 1, 0, 1, LEGACY, 0),
     )
-    assert results[1] == (0, b"abcd")
-    assert results[0] == (1, b"")
-    assert plane == {}
+    assert results == {0: (1, b""), 1: (0, b"abcd"), 2: (400, bytes(8))}
+    assert plane == {"writes": 1}
     assert python["launch_cooperative"] == 3
 
 

@@ -172,6 +172,29 @@ class CUDA_MEMCPY3D(ctypes.Structure):
     )
 
 
+class CUDA_MEMCPY2D(ctypes.Structure):
+    """The plane's (backend/plane/src/device/cuda/rows.rs)."""
+
+    _fields_ = (
+        ("srcXInBytes", c_size_t),
+        ("srcY", c_size_t),
+        ("srcMemoryType", c_int),
+        ("srcHost", c_void_p),
+        ("srcDevice", c_ulonglong),
+        ("srcArray", c_void_p),
+        ("srcPitch", c_size_t),
+        ("dstXInBytes", c_size_t),
+        ("dstY", c_size_t),
+        ("dstMemoryType", c_int),
+        ("dstHost", c_void_p),
+        ("dstDevice", c_ulonglong),
+        ("dstArray", c_void_p),
+        ("dstPitch", c_size_t),
+        ("WidthInBytes", c_size_t),
+        ("Height", c_size_t),
+    )
+
+
 class CUDA_ARRAY3D_DESCRIPTOR(ctypes.Structure):
     _fields_ = (
         ("Width", c_size_t),
@@ -276,6 +299,7 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuMemcpyHtoDAsync_v2": (c_ulonglong, c_void_p, c_size_t, c_void_p),
     "cuMemcpyDtoHAsync_v2": (c_void_p, c_ulonglong, c_size_t, c_void_p),
     "cuMemcpyDtoDAsync_v2": (c_ulonglong, c_ulonglong, c_size_t, c_void_p),
+    "cuMemcpy2DAsync_v2": (POINTER(CUDA_MEMCPY2D), c_void_p),
     "cuMemsetD8Async": (c_ulonglong, c_ubyte, c_size_t, c_void_p),
     "cuMemsetD16Async": (c_ulonglong, c_ushort, c_size_t, c_void_p),
     "cuMemsetD32Async": (c_ulonglong, c_uint, c_size_t, c_void_p),
@@ -295,6 +319,7 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuEventCreate": (POINTER(c_void_p), c_uint),
     "cuEventDestroy_v2": (c_void_p,),
     "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
     "cuEventQuery": (c_void_p,),
     "cuEventSynchronize": (c_void_p,),
     "cuArray3DCreate_v2": (POINTER(c_void_p), POINTER(CUDA_ARRAY3D_DESCRIPTOR)),

@@ -1,7 +1,7 @@
 //! A device behind a CUDA driver: the plane calls the driver's functions, whose addresses Python gives it.
 //!
 //! Work is issued to the driver's streams and not waited for. What waits, without Python's lock, is: a read, a synchronization, and a write
-//! when all pinned memory is on its way. Left to Python are: rows that are apart in copies, writes and reads; cooperative launches; all
+//! when all pinned memory is on its way. Left to Python are: reads of rows that are apart; cooperative launches; all
 //! launches of a driver that does not tell the layout of parameters; arrays, which are in no range of [`Ranges`]; and a
 //! synchronization of the device where memory is to be given back after it.
 //!
@@ -22,6 +22,7 @@ pub mod kernel;
 pub mod order;
 pub mod outgoing;
 pub mod repeat;
+mod rows;
 
 use super::objects::{Moment, Stream};
 use super::ranges::Rows;
@@ -31,6 +32,7 @@ use incoming::Incoming;
 use order::Order;
 use outgoing::Outgoing;
 use parking_lot::Mutex;
+use rows::{Box2D, End};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -133,24 +135,38 @@ impl Work for Arc<Cuda> {
     }
 
     fn write(&self, to: &Rows, data: &[u8], stream: &Stream) -> Tried {
-        if !to.contiguous() {
+        let width = to.width as usize;
+        if !to.contiguous() && width > PIECE {
             return Ok(false);
         }
         self.follow(stream)?;
-        for (number, piece) in data.chunks(PIECE).enumerate() {
+        let whole = if to.contiguous() { PIECE } else { PIECE / width * width };
+        let mut address = to.address;
+        for piece in data.chunks(whole) {
             let place = self.put(piece, stream.handle)?;
-            self.functions.copy_to_device(to.address + (number * PIECE) as u64, place, piece.len(), stream.handle)?;
+            if to.contiguous() {
+                self.functions.copy_to_device(address, place, piece.len(), stream.handle)?;
+                address += piece.len() as u64;
+            } else {
+                let height = piece.len() / width;
+                let from = End::host(place, width);
+                self.functions.copy_rows(&Box2D::new(from, End::device(address, to.pitch), width, height), stream)?;
+                address += height as u64 * to.pitch;
+            }
         }
         self.wrote(stream);
         Ok(true)
     }
 
     fn copy(&self, to: &Rows, from: &Rows, stream: &Stream) -> Tried {
-        if !to.contiguous() || !from.contiguous() {
-            return Ok(false);
-        }
         self.follow(stream)?;
-        self.functions.copy_within(to.address, from.address, size_of(to), stream.handle)?;
+        if to.contiguous() && from.contiguous() {
+            self.functions.copy_within(to.address, from.address, size_of(to), stream.handle)?;
+        } else {
+            let (source, target) = (End::device(from.address, from.pitch), End::device(to.address, to.pitch));
+            let copy = Box2D::new(source, target, to.width as usize, to.height as usize);
+            self.functions.copy_rows(&copy, stream)?;
+        }
         Ok(true)
     }
 
@@ -229,6 +245,15 @@ impl Work for Arc<Cuda> {
             Err(Fault { code: NOT_READY, .. }) => Ok(false),
             Err(fault) => Err(fault),
         }
+    }
+
+    fn elapsed(&self, start: &Moment, end: &Moment) -> Result<Option<f32>, Fault> {
+        if start.nanoseconds().is_none() || end.nanoseconds().is_none() {
+            return Ok(None); // never recorded: Python has the words
+        }
+        let mut milliseconds = 0.0;
+        self.functions.elapsed(&raw mut milliseconds, start.handle, end.handle)?;
+        Ok(Some(milliseconds))
     }
 }
 

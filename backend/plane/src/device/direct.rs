@@ -340,6 +340,18 @@ impl Direct {
         self.work.is_done(what)
     }
 
+    /// Milliseconds between two events.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn elapsed(&self, start: &Moment, end: &Moment) -> Result<Option<f32>, Fault> {
+        let found = self.work.elapsed(start, end);
+        if found != Ok(None) {
+            self.counters.queries.add();
+        }
+        found
+    }
+
     /// Does something with rows that allocations hold, one each.
     fn work<const N: usize>(
         &self,

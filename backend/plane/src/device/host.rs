@@ -127,6 +127,10 @@ impl Work for Host {
     fn is_done(&self, _: Awaited<'_>) -> Result<bool, Fault> {
         Ok(true)
     }
+
+    fn elapsed(&self, _: &Moment, _: &Moment) -> Result<Option<f32>, Fault> {
+        Ok(None)
+    }
 }
 
 /// A launch of compiled code that is laid out: everything but its parameters and its number.

@@ -100,4 +100,10 @@ pub trait Work: Send + Sync {
     /// # Errors
     /// As `synchronize`.
     fn is_done(&self, what: Awaited<'_>) -> Result<bool, Fault>;
+
+    /// Milliseconds between two events; `None`: not here, it is the control plane's.
+    ///
+    /// # Errors
+    /// As `synchronize`; that one of them is not done is one of them.
+    fn elapsed(&self, start: &Moment, end: &Moment) -> Result<Option<f32>, Fault>;
 }

@@ -102,6 +102,14 @@ impl<C: Control> Walk<'_, C> {
                 Ok(event) => return self.complete(record, Awaited::Event(&event)),
                 Err(error) => return Ok(Some(Err(error))),
             },
+            code::EVENT_ELAPSED => match (self.event(record.u32(8))?, self.event(record.u32(12))?) {
+                (Ok(start), Ok(end)) => match self.replay.direct.elapsed(&start, &end) {
+                    Ok(None) => Ok(false),
+                    Ok(Some(time)) => return Ok(Some(self.answer(record, u64::from(time.to_bits())))),
+                    Err(fault) => Err(fault),
+                },
+                _ => Ok(false),
+            },
             code::STREAM_WAIT_EVENT => match (self.stream(record.u32(8))?, self.event(record.u32(12))?) {
                 (Ok(stream), Ok(event)) => self.replay.direct.wait(&stream, &event),
                 _ => Ok(false),

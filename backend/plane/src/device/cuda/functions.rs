@@ -5,6 +5,8 @@
 //!
 //! Source: CUDA driver API, cuda.h.
 
+use super::rows::Box2D;
+use crate::device::objects::Stream;
 use crate::device::work::Fault;
 
 macro_rules! functions {
@@ -58,6 +60,7 @@ functions! {
     copy_to_device = "cuMemcpyHtoDAsync_v2"(to: u64, from: usize, size: usize, stream: usize);
     copy_to_host = "cuMemcpyDtoHAsync_v2"(to: usize, from: u64, size: usize, stream: usize);
     copy_within = "cuMemcpyDtoDAsync_v2"(to: u64, from: u64, size: usize, stream: usize);
+    copy_2d = "cuMemcpy2DAsync_v2"(copy: usize, stream: usize);
     set_8 = "cuMemsetD8Async"(address: u64, value: u8, count: usize, stream: usize);
     set_16 = "cuMemsetD16Async"(address: u64, value: u16, count: usize, stream: usize);
     set_32 = "cuMemsetD32Async"(address: u64, value: u32, count: usize, stream: usize);
@@ -73,6 +76,7 @@ functions! {
     record_event = "cuEventRecord"(event: usize, stream: usize);
     query_event = "cuEventQuery"(event: usize);
     synchronize_event = "cuEventSynchronize"(event: usize);
+    elapsed = "cuEventElapsedTime"(milliseconds: *mut f32, start: usize, end: usize);
     wait_event = "cuStreamWaitEvent"(stream: usize, event: usize, flags: u32);
     query_stream = "cuStreamQuery"(stream: usize);
     synchronize_stream = "cuStreamSynchronize"(stream: usize);
@@ -91,6 +95,11 @@ impl Functions {
         let mut address = 0;
         self.allocate_pinned(&raw mut address, size, PORTABLE)?;
         Ok(address)
+    }
+
+    /// Copies rows.
+    pub(super) fn copy_rows(&self, copy: &Box2D, stream: &Stream) -> Result<(), Fault> {
+        self.copy_2d(std::ptr::from_ref(copy) as usize, stream.handle)
     }
 
     /// An event without timing.
