@@ -15,6 +15,8 @@
 //!
 //! [`Ranges`]: super::ranges::Ranges
 
+#[cfg(test)]
+pub(crate) mod fake;
 pub mod functions;
 pub mod graph;
 pub mod incoming;
@@ -23,6 +25,8 @@ pub mod order;
 pub mod outgoing;
 pub mod repeat;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use super::objects::{Moment, Stream};
 use super::ranges::Rows;
