@@ -21,7 +21,7 @@ from farlane.backend.handlers.loop import Conditional
 from farlane.backend.loops import plans
 from farlane.backend.loops.plan import Path, Plan
 from farlane.backend.objects.resources import Resources
-from farlane.backend.plane import Columns, Entry, Moment
+from farlane.backend.plane import Columns, Entry, Moment, Stream
 
 if TYPE_CHECKING:
     from farlane.backend.plane import PlainTemplate
@@ -65,22 +65,26 @@ class Control:
         """Launches again, with the parameters record[begin:end]. What can be launched without us from now on is laid out."""
         function, shape, stream = prepared
         self._context.launch_from(function, shape, memoryview(record), begin, end, stream)
-        return self._context.lay_out(function, shape, end - begin)
+        return self._context.lay_out(function, shape, end - begin, stream)
 
     def failure(self, laid_out: Any) -> None:
         """Raises why a launch that was laid out did not come to its end."""
         raise self._context.failure(laid_out)
 
+    def fault(self, code: int, call: str) -> None:
+        """Raises what it is for the guest that a call of the device's driver has failed."""
+        raise self._context.fault(code, call)
+
     def account(self, laid_out: Any, nanoseconds: int) -> None:
         """The kernel of a launch that was laid out has run for so long."""
         self._context.account(laid_out, nanoseconds)
 
-    def stream(self, number: int) -> None:
-        """Raises CudaError: there is no such stream."""
-        self._resources.streams.get(number)
+    def stream(self, number: int) -> Stream | None:
+        """The stream as the plane works on it. Raises CudaError: there is none."""
+        return self._context.plane_stream(self._resources.streams.get(number))
 
     def event(self, number: int) -> Moment:
-        """When the event was recorded, of a context for which the plane records events by itself. Raises CudaError: there is none."""
+        """The event, of a context for which the plane records events by itself. Raises CudaError: there is none."""
         moment: Moment = self._resources.events.get(number).moment
         return moment
 

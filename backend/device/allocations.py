@@ -49,13 +49,14 @@ class Allocation(NamedTuple):
 class Allocations:
     """An ordered set of disjoint allocations."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranges: Ranges | None = None) -> None:
+        """`ranges`: what copies may touch, for the plane, where others have it already."""
         self._starts: list[int] = []
         self._by_start: dict[int, Allocation] = {}
         self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
         self.bytes = 0  # without mapped physical memory
         self.version = 0  # counts changes
-        self.ranges = Ranges()  # what copies may touch, for the plane
+        self.ranges = Ranges() if ranges is None else ranges
 
     def __len__(self) -> int:
         return len(self._starts)

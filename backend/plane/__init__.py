@@ -2,7 +2,7 @@
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
 server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do, `Direct`, `Ranges`, `Gate` and `Entry` what
-devices offer the plane to work on by itself.
+devices offer the plane to work on by itself, `Cuda`, `Stream`, `Body` and `Graph` a driver, its streams, and loops on it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING
 
 try:
     from farlane.backend.plane.farlane_plane import (
+        CUDA_FUNCTIONS,
+        Body,
         Call,
         CallGone,
         Columns,
+        Cuda,
         DeadTransport,
         Direct,
+        DriverFault,
         Entry,
         Gate,
+        Graph,
         MessageRefused,
         Moment,
         Payloads,
@@ -26,6 +31,7 @@ try:
         Replay,
         Server,
         Standing,
+        Stream,
         Tape,
         read_tape,
     )
@@ -39,13 +45,18 @@ if TYPE_CHECKING:
     from farlane.backend.plane.farlane_plane import Kind, PlainTemplate
 
 __all__ = [
+    "CUDA_FUNCTIONS",
+    "Body",
     "Call",
     "CallGone",
     "Columns",
+    "Cuda",
     "DeadTransport",
     "Direct",
+    "DriverFault",
     "Entry",
     "Gate",
+    "Graph",
     "Kind",
     "MessageRefused",
     "Moment",
@@ -56,6 +67,7 @@ __all__ = [
     "Replay",
     "Server",
     "Standing",
+    "Stream",
     "Tape",
     "read_tape",
 ]

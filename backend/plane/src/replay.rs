@@ -156,6 +156,7 @@ impl<L, H> Replay<L, H> {
                 self.bounds.credit_bytes
             )));
         }
+        self.direct.enter();
         Walk { replay: self, control, sink }.records(records, begins_group)?;
         if !last {
             return self.pass_on(sink);

@@ -1,12 +1,14 @@
 //! A session's replay as Python sees it, and the control plane as the replay sees it.
 
+use crate::cuda::known;
 use crate::device::{kept, Direct, Entry, Moment};
 use crate::loops::{plain, Columns};
 use crate::payloads::Payloads;
 use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
-use plane::device::{laid, moment};
+use plane::device::work::Fault;
+use plane::device::{launch, objects};
 use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Stop};
 use plane::replay::errors::CudaError;
 use plane::replay::loops::columns;
@@ -49,6 +51,7 @@ struct Hands {
     operate: Py<PyAny>,
     launch: Py<PyAny>,
     failure: Py<PyAny>,
+    fault: Py<PyAny>,
     account: Py<PyAny>,
     stream: Py<PyAny>,
     event: Py<PyAny>,
@@ -69,6 +72,7 @@ impl Hands {
             operate: method("operate")?,
             launch: method("launch")?,
             failure: method("failure")?,
+            fault: method("fault")?,
             account: method("account")?,
             stream: method("stream")?,
             event: method("event")?,
@@ -151,27 +155,32 @@ impl Control for Hand<'_> {
         record: &[u8],
         start: usize,
         end: usize,
-    ) -> Attempt<Option<Arc<laid::Entry>>, PyErr> {
+    ) -> Attempt<Option<Arc<launch::Entry>>, PyErr> {
         self.0.attempt("LAUNCH", |py| {
             let entry = self.0.launch.bind(py).call1((launch, PyBytes::new(py, record), start, end))?;
             Ok(if entry.is_none() { None } else { Some(entry.cast::<Entry>()?.get().inner.clone()) })
         })
     }
 
-    fn failure(&mut self, entry: &laid::Entry) -> Result<CudaError, PyErr> {
+    fn failure(&mut self, entry: &launch::Entry) -> Result<CudaError, PyErr> {
         let raised = self.0.attempt("LAUNCH", |py| self.0.failure.call1(py, (kept(entry),)))?;
         Ok(raised.err().unwrap_or_else(|| CudaError::ours("a launch failed without an error".into())))
     }
 
-    fn account(&mut self, entry: &laid::Entry, nanoseconds: u64) -> Result<(), PyErr> {
+    fn fault(&mut self, fault: Fault) -> Result<CudaError, PyErr> {
+        let raised = self.0.attempt(fault.call, |py| self.0.fault.call1(py, (fault.code, fault.call)))?;
+        Ok(raised.err().unwrap_or_else(|| CudaError::ours(format!("{} failed without an error", fault.call))))
+    }
+
+    fn account(&mut self, entry: &launch::Entry, nanoseconds: u64) -> Result<(), PyErr> {
         Python::attach(|py| self.0.account.call1(py, (kept(entry), nanoseconds)).map(drop))
     }
 
-    fn stream(&mut self, number: u32) -> Attempt<(), PyErr> {
-        self.0.attempt("stream", |py| self.0.stream.call1(py, (number,)).map(drop))
+    fn stream(&mut self, number: u32) -> Attempt<Arc<objects::Stream>, PyErr> {
+        self.0.attempt("stream", |py| known(&self.0.stream.bind(py).call1((number,))?))
     }
 
-    fn event(&mut self, number: u32) -> Attempt<Arc<moment::Moment>, PyErr> {
+    fn event(&mut self, number: u32) -> Attempt<Arc<objects::Moment>, PyErr> {
         self.0.attempt("event", |py| Ok(self.0.event.bind(py).call1((number,))?.cast::<Moment>()?.get().inner.clone()))
     }
 

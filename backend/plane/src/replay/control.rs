@@ -4,8 +4,9 @@ use super::errors::CudaError;
 use super::loops::columns::Columns;
 use super::loops::plans::Plan;
 use super::loops::template::Template;
-use crate::device::laid::Entry;
-use crate::device::moment::Moment;
+use crate::device::launch::Entry;
+use crate::device::objects::{Moment, Stream};
+use crate::device::work::Fault;
 use std::sync::Arc;
 use tape::Record;
 
@@ -103,19 +104,25 @@ pub trait Control {
     /// What ends the session.
     fn failure(&mut self, entry: &Entry) -> Result<CudaError, Self::Abort>;
 
+    /// The device's driver has failed: the error that this is.
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn fault(&mut self, fault: Fault) -> Result<CudaError, Self::Abort>;
+
     /// The entry's kernel has run for so long.
     ///
     /// # Errors
     /// What ends the session.
     fn account(&mut self, entry: &Entry, nanoseconds: u64) -> Result<(), Self::Abort>;
 
-    /// Whether there is such a stream.
+    /// The stream with that number.
     ///
     /// # Errors
     /// What ends the session.
-    fn stream(&mut self, number: u32) -> Attempt<(), Self::Abort>;
+    fn stream(&mut self, number: u32) -> Attempt<Arc<Stream>, Self::Abort>;
 
-    /// When the event was recorded.
+    /// The event with that number.
     ///
     /// # Errors
     /// What ends the session.

@@ -4,9 +4,9 @@
 //! bytes of their records; the parameters, which follow, are the device's to check.
 
 use super::errors::Standing;
-use crate::device::laid::Entry;
-use crate::device::moment::Moment;
-use std::collections::{HashMap, HashSet};
+use crate::device::launch::Entry;
+use crate::device::objects::{Moment, Stream};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) struct Launches<L> {
     /// `Standing::resolved` when they were.
     resolved: u64,
     known: HashMap<[u8; FIXED], Known<L>, BuildHasherDefault<Folded>>,
-    streams: HashSet<u32>,
+    streams: HashMap<u32, Arc<Stream>>,
     /// `Standing::events` when they were.
     ended: u64,
     events: HashMap<u32, Arc<Moment>>,
@@ -75,7 +75,7 @@ impl<L> Launches<L> {
             standing,
             resolved: 0,
             known: HashMap::default(),
-            streams: HashSet::new(),
+            streams: HashMap::new(),
             ended: 0,
             events: HashMap::new(),
         }
@@ -116,10 +116,10 @@ impl<L> Launches<L> {
         }
     }
 
-    /// Whether the stream is known to be there.
-    pub(crate) fn has_stream(&mut self, number: u32) -> bool {
+    /// The stream, if it is known to be there.
+    pub(crate) fn stream(&mut self, number: u32) -> Option<Arc<Stream>> {
         self.current();
-        self.streams.contains(&number)
+        self.streams.get(&number).cloned()
     }
 
     pub(crate) fn event(&mut self, number: u32) -> Option<Arc<Moment>> {
@@ -138,10 +138,10 @@ impl<L> Launches<L> {
         self.events.insert(number, moment);
     }
 
-    pub(crate) fn remember_stream(&mut self, number: u32) {
+    pub(crate) fn remember_stream(&mut self, number: u32, stream: Arc<Stream>) {
         if self.streams.len() >= LIMIT {
             self.streams.clear();
         }
-        self.streams.insert(number);
+        self.streams.insert(number, stream);
     }
 }

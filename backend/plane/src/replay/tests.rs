@@ -3,6 +3,7 @@
 mod session;
 
 use super::loops::tests as loops;
+use crate::device::cuda::fake;
 use session::data_of;
 use session::results_of;
 pub(super) use session::{launch, records, Session, KNOWN};
@@ -141,13 +142,27 @@ fn errors_are_told_as_the_tape_says() {
 /// Bytes of all kinds: the session ends by a rule or goes on, and what it answers is whole. FARLANE_FUZZ_INPUTS says how many.
 #[test]
 fn hostile_tapes_do_no_harm() {
-    let inputs: u64 = std::env::var("FARLANE_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    hostile_tapes(1, || Session::new(true));
+}
+
+#[test]
+fn hostile_tapes_do_no_harm_on_a_driver() {
+    let cuda = fake::cuda();
+    hostile_tapes(4, || Session::on(Box::new(cuda.clone())));
+    for name in ["cuMemcpyDtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize"] {
+        assert!(fake::calls(name) > 100, "{name}");
+    }
+}
+
+fn hostile_tapes(share: u64, new: impl Fn() -> Session) {
+    let inputs =
+        std::env::var("FARLANE_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000) / share;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state >> 33
     };
-    let mut session = Session::new(true);
+    let mut session = new();
     let (mut answered, mut refused) = (0, 0);
     for _ in 0..inputs {
         let base = session.base();
@@ -192,7 +207,7 @@ fn hostile_tapes_do_no_harm() {
             }
             Err(_) => {
                 refused += 1;
-                session = Session::new(true);
+                session = new();
             }
         }
         session.fake.asked.clear();

@@ -162,7 +162,9 @@ def test_random_slices(native: Native) -> None:
     for seed in range(300):
         chosen = random.Random(seed)
         slice_ = random_slice(chosen)
-        if any(block.end == Jump(0) or (isinstance(block.end, Branch) and 0 in block.end[1:]) for block in slice_.blocks):
+        if any(
+            block.end == Jump(0) or (isinstance(block.end, Branch) and 0 in block.end[1:]) for block in slice_.blocks
+        ):
             continue  # it may go on without a call
         agree(native, slice_, [chosen.randbytes(size) for size in (8, 16, 4)], chosen, 40)
 

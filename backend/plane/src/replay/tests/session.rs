@@ -2,9 +2,11 @@
 
 use crate::call::Gone;
 use crate::device::direct::Direct;
-use crate::device::laid::Entry;
-use crate::device::moment::Moment;
+use crate::device::host::Host;
+use crate::device::launch::{Entry, Launch};
+use crate::device::objects::{Moment, Stream};
 use crate::device::ranges::Ranges;
+use crate::device::work::{Fault, Work};
 use crate::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Stop};
 use crate::replay::errors::{CudaError, Standing};
 use crate::replay::loops::columns::Columns;
@@ -66,20 +68,24 @@ impl Control for Fake {
 
     fn launch(&mut self, (): &(), _: &[u8], _: usize, _: usize) -> Attempt<Option<Arc<Entry>>, Never> {
         self.asked.push("again");
-        Ok(Ok(Some(Arc::new(self.direct.entry(None)))))
+        Ok(Ok(Some(Arc::new(self.direct.entry(Launch::Counted)))))
     }
 
     fn failure(&mut self, _: &Entry) -> Result<CudaError, Never> {
         unreachable!()
     }
 
+    fn fault(&mut self, fault: Fault) -> Result<CudaError, Never> {
+        Ok(CudaError { code: fault.code, message: fault.call.into(), sticky: fault.code >= 700 })
+    }
+
     fn account(&mut self, _: &Entry, _: u64) -> Result<(), Never> {
         Ok(())
     }
 
-    fn stream(&mut self, number: u32) -> Attempt<(), Never> {
+    fn stream(&mut self, number: u32) -> Attempt<Arc<Stream>, Never> {
         let unknown = CudaError { code: 400, message: "no such stream".into(), sticky: false };
-        Ok(if number == KNOWN { Ok(()) } else { Err(unknown) })
+        Ok(if number == KNOWN { Ok(Arc::new(Stream::new(0, true))) } else { Err(unknown) })
     }
 
     fn event(&mut self, number: u32) -> Attempt<Arc<Moment>, Never> {
@@ -157,10 +163,14 @@ pub(in crate::replay) struct Session {
 
 impl Session {
     pub(in crate::replay) fn new(backed: bool) -> Self {
+        Self::on(Box::new(Host { backed }))
+    }
+
+    pub(in crate::replay) fn on(work: Box<dyn Work>) -> Self {
         let memory = vec![0; 2 << 20];
         let ranges = Arc::new(Ranges::default());
         ranges.add(memory.as_ptr() as u64, (memory.as_ptr() as usize + memory.len()) as u64);
-        let direct = Arc::new(Direct::new(ranges, backed));
+        let direct = Arc::new(Direct::new(ranges, work));
         let standing = Arc::new(Standing::default());
         let bounds = Bounds { message_bytes: 1 << 20, credit_bytes: 4 << 20 };
         let worth = Worth { planning: 400, planning_record: 16, asking: 100 };
