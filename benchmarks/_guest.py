@@ -40,6 +40,14 @@ def socket_program() -> str:
     return str(output)
 
 
+@functools.cache
+def _plane_program() -> str:
+    shim = Path(__file__).resolve().parent.parent / "frontend/shim"
+    command = ["cargo", "build", "--quiet", "--locked", "--release", "--package", "plane", "--example", "exchange"]
+    subprocess.run(command, cwd=shim, check=True)
+    return str(shim / "target/release/examples/exchange")
+
+
 @contextmanager
 def host(device: str, *extra: str) -> Iterator[dict[str, Guest]]:
     """A host on a Unix socket and TCP; the guests by transport.
@@ -69,6 +77,13 @@ def numbers(guest: Guest, mode: str, *arguments: str, **environment: str) -> Num
 def exchange(transport: str, up: int, down: int, rounds: int) -> Numbers:
     """A bare exchange of so many bytes between two processes, over a Unix socket where the transport is shared memory."""
     command = [socket_program(), "tcp" if transport == "tcp" else "unix", str(up), str(down), str(rounds)]
+    found: Numbers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
+def plane_exchange(kind: str, up: int, down: int, rounds: int) -> Numbers:
+    """As `exchange`, through a bare ring (ring) or a bare gRPC stream (unix, tcp)."""
+    command = [_plane_program(), kind, str(up), str(down), str(rounds)]
     found: Numbers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farlane.backend.device.base import NO_ACCESS, READ_WRITE, CudaError, Rows
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
@@ -25,8 +25,7 @@ FAR = 1 << 36
 MAPPED = "mapped physical memory"  # the label of its ranges
 
 
-@dataclass(frozen=True, order=True)
-class Allocation:
+class Allocation(NamedTuple):
     """[start, start + size), and what it is to the user."""
 
     start: int
@@ -50,13 +49,14 @@ class Allocation:
 class Allocations:
     """An ordered set of disjoint allocations."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranges: Ranges | None = None) -> None:
+        """`ranges`: what copies may touch, for the plane, where others have it already."""
         self._starts: list[int] = []
         self._by_start: dict[int, Allocation] = {}
         self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
         self.bytes = 0  # without mapped physical memory
         self.version = 0  # counts changes
-        self.ranges = Ranges()  # what copies may touch, for the plane
+        self.ranges = Ranges() if ranges is None else ranges
 
     def __len__(self) -> int:
         return len(self._starts)

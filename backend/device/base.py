@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_SUPPORTED
-from farlane.backend.plane import Direct, Entry, Ranges
+from farlane.backend.plane import Direct, Entry, Ranges, Stream
 
 if TYPE_CHECKING:
     from farlane.backend.device.objects import ObjectDescription
@@ -232,9 +232,17 @@ class Context(ABC):
         copies them itself, overrides it and saves the view."""
         self.launch(function, shape, message[begin:end], stream)
 
-    def lay_out(self, function: Any, shape: LaunchShape, size: int) -> Entry | None:
+    def lay_out(self, function: Any, shape: LaunchShape, size: int, stream: Any) -> Entry | None:
         """The launch with `size` bytes of parameters as the plane can do it again by itself; None: it cannot."""
         return None
+
+    def plane_stream(self, stream: Any) -> Stream | None:
+        """The stream as the plane works on it; None: where work is over when its call returns, there is no difference."""
+        return None
+
+    def fault(self, code: int, call: str) -> CudaError:
+        """A call of the driver by the plane has failed: what this is for the guest."""
+        return CudaError(code, f"{call} failed", sticky=True)
 
     def failure(self, laid_out: Any) -> CudaError:
         """Why a launch that was laid out (from this) did not come to its end."""

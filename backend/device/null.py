@@ -201,7 +201,7 @@ class NullContext(Context):
     ) -> None:
         self.direct.launches += 1
 
-    def lay_out(self, function: Any, shape: LaunchShape, size: int) -> Entry:
+    def lay_out(self, function: Any, shape: LaunchShape, size: int, stream: Any) -> Entry:
         return self.direct.counted()
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:

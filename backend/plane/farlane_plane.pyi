@@ -1,7 +1,11 @@
 """What binding/src/lib.rs offers."""
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import Buffer
 
 Kind = Literal["tcp", "unix", "rings"]
 
@@ -71,6 +75,51 @@ class Call:
 class ProtocolError(Exception):
     """The guest broke a rule of tape.md or session.proto; the message names it."""
 
+class DeadTransport(Exception):
+    """The guest is gone: the stream was cancelled or the connection broke."""
+
+PlainHole = tuple[int, int, int]
+"""Its place in the body, its width, the record that it lies in."""
+
+PlainHeader = tuple[int, int, int, int, int, int]
+"""A column's kind, lag, number, width, and where its values begin and end in the columns' bytes."""
+
+PlainRecord = tuple[int, int, int, int, "PlainTemplate | None", Sequence[PlainHeader]]
+"""Its place in the body, length, operation code, flags; of a REPEAT, its template and columns."""
+
+PlainTemplate = tuple[int, bytes, Sequence[PlainHole], Sequence[PlainRecord]]
+"""A template's number, body, holes and records."""
+
+class Columns:
+    """The checked columns of a REPEAT."""
+
+    def fill(self, matrix: npt.NDArray[np.uint64], first: int) -> None:
+        """Writes the values of iterations from `first` on into the rows of a matrix, which has a column for each iteration."""
+
+class Payloads:
+    """What one session has kept, of `capacity` raw bytes at most (protos/tape.md, "Payloads")."""
+
+    def __init__(self, capacity: int) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def bytes_kept(self) -> int: ...
+    def check(self, number: int, raw_bytes: int) -> None:
+        """Raises ProtocolError: so many bytes may not be kept under this number."""
+
+    def keep(self, number: int, data: bytes | memoryview) -> None:
+        """Keeps raw bytes. Raises ProtocolError."""
+
+    def get(self, number: int) -> memoryview:
+        """The bytes. Raises ProtocolError."""
+
+    def places(self, numbers: npt.NDArray[np.uint64], matrix: npt.NDArray[np.uint64]) -> None:
+        """Writes where these lie, and how many bytes each has, into the two rows of a matrix: 0 and 0 where it is not kept.
+
+        Valid until one is dropped.
+        """
+
+    def clear(self) -> None: ...
+
 class Ranges:
     """Disjoint ranges of addresses that copies may touch."""
 
@@ -85,9 +134,13 @@ class Ranges:
     def __len__(self) -> int: ...
 
 class Moment:
-    """When an event was recorded."""
+    """An event: when it was recorded.
 
-    def __init__(self) -> None: ...
+    Args:
+        handle: the driver's, of a device that has one.
+    """
+
+    def __init__(self, handle: int = 0) -> None: ...
     nanoseconds: int | None
     """On the monotonic clock; None: never. Only a number may be stored."""
 
@@ -108,9 +161,9 @@ class Entry:
     """A launch that the plane can do by itself."""
 
 class Direct:
-    """What the plane does by itself for one context: copies, sets, synchronizations, launches that are laid out.
+    """What the plane does by itself for one context: copies, sets, events, synchronizations, launches that are laid out.
 
-    Only for devices whose work is over when a call returns.
+    Made so, it is for devices whose work is over when a call returns.
 
     Args:
         ranges: what copies may touch.
@@ -118,6 +171,13 @@ class Direct:
     """
 
     def __init__(self, ranges: Ranges, backed: bool) -> None: ...
+    @staticmethod
+    def on_driver(ranges: Ranges, cuda: Cuda) -> Direct:
+        """On a device behind a driver, which does the work later."""
+
+    def counts(self) -> dict[str, int]:
+        """What the plane has done by itself so far: launches, writes, reads, copies, sets, records, waits, synchronizations, queries,
+        graphs."""
     @property
     def enabled(self) -> bool: ...
     @property
@@ -127,7 +187,7 @@ class Direct:
     """So far, by the plane and by Python."""
     @property
     def nanoseconds(self) -> int:
-        """For how long the plane has worked here by itself."""
+        """For how long the plane has worked here by itself, or waited for the device."""
 
     def disable(self) -> None:
         """From now on everything is the context's own to do. From any thread."""
@@ -140,6 +200,9 @@ class Direct:
 
     def speak(self) -> None:
         """There is output to be fetched at the end of the group. From any thread."""
+
+    def take_printing(self) -> bool:
+        """Whether the plane has issued launches that may print, since this was last asked."""
 
     def counted(self) -> Entry:
         """A launch of which nothing is left to do but to count it."""
@@ -171,6 +234,151 @@ class Direct:
             keep: stays as long as the entry; `failure` and `account` are given it.
         """
 
+    def lay_out_kernel(
+        self,
+        cuda: Cuda,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: Stream,
+        parameters: int,
+        size: int,
+        pointers: int,
+        *,
+        prints: bool,
+        keep: object,
+    ) -> Entry:
+        """A launch by the driver that needs only its parameters.
+
+        Args:
+            function: the driver's handle.
+            parameters, size: where the parameters go, and how many bytes they are.
+            pointers: address of an array with the address of each parameter.
+            prints: output is to be fetched at the end of the group.
+            keep: stays as long as the entry.
+        """
+
+#: The driver's functions that `Cuda` needs, by the names under which the library exports them.
+CUDA_FUNCTIONS: list[str]
+
+class DriverFault(Exception):
+    """A call of the driver that has failed. Its arguments: the CUresult, and the function's name."""
+
+    args: tuple[int, str]
+
+class Stream:
+    """A stream of the driver's.
+
+    Args:
+        handle: the driver's.
+        blocking: the legacy default stream and it wait for each other.
+    """
+
+    def __init__(self, handle: int, *, blocking: bool = True) -> None: ...
+    @property
+    def handle(self) -> int: ...
+    @property
+    def blocking(self) -> bool: ...
+    @property
+    def alive(self) -> bool: ...
+    def end(self) -> None:
+        """It has been destroyed."""
+
+class Cuda:
+    """A session's share of a GPU, as the plane works on it. In the CUDA context of the calling thread.
+
+    Args:
+        addresses: of CUDA_FUNCTIONS, in a library that stays loaded.
+        context: the CUDA context, which the plane makes its thread's.
+    """
+
+    def __init__(self, addresses: Mapping[str, int], context: int) -> None: ...
+    def set_context(self, context: int) -> None:
+        """The CUDA context is another one from now on."""
+
+    def set_collects(self, collects: bool) -> None:
+        """Whether a synchronization of the device is the session's own to do, which then gives memory back."""
+
+    def follow(self, stream: Stream) -> None:
+        """Work is about to be issued to the stream: if it is a non-blocking one, it waits for copies from the guest. Raises DriverFault."""
+
+    def wrote(self, stream: Stream) -> None:
+        """A copy from the guest was issued to the stream."""
+
+    def synchronized(self) -> None:
+        """All work was waited for."""
+
+    def put(self, data: Buffer, stream: int) -> int:
+        """Keeps at most 1 MiB in pinned memory, and returns its address: the caller issues the copy to that stream next. Raises DriverFault."""
+
+    def leave(self, stream: int) -> None:
+        """The stream ends: nothing can be recorded on it later. Raises DriverFault."""
+
+    def end(self) -> None:
+        """Gives pinned memory and events back. No work runs, or the CUDA context is lost."""
+
+class Body:
+    """A loop's body on a device behind a driver, step by step.
+
+    Args:
+        steps: of each its plan.Kind, whether it is answered, its stream, its event, its launch, and where in an iteration's results
+            its bytes go.
+    """
+
+    def __init__(
+        self, direct: Direct, steps: Sequence[tuple[int, bool, Stream | None, Moment | None, Entry | None, int]]
+    ) -> None: ...
+    def run(
+        self,
+        operands: Sequence[tuple[int, int]],
+        results: tuple[int, int] | None,
+        begin: tuple[int, int],
+        end: tuple[int, int],
+    ) -> tuple[int, int, tuple[int, str] | None] | None:
+        """Does the steps from one place (iteration, step) to another.
+
+        Args:
+            operands: of each step the address of all iterations' operands, one after another, and the bytes of one.
+            results: the same of results, where a step reads.
+
+        Returns:
+            None: it has. Else the place of a step that is not done and not for the plane, or has failed with (CUresult, function).
+        """
+
+class Graph:
+    """An instantiated CUDA graph of several iterations.
+
+    Args:
+        context: handle of the CUDA context.
+        nodes: of each its handle, its plan.Kind, the operands that the driver has, its structure as the driver takes it, places of
+            operands in that (offset in the operands, in the structure, bytes), and of a kernel where its parameters go, and their size.
+    """
+
+    def __init__(
+        self,
+        direct: Direct,
+        cuda: Cuda,
+        executable: int,
+        context: int,
+        nodes: Sequence[tuple[int, int, bytes, bytes, Sequence[tuple[int, int, int]], tuple[int, int]]],
+    ) -> None: ...
+    def launch(self, operands: Sequence[tuple[int, int]], first: int, stream: int) -> int | None:
+        """Launches it with the operands of the iterations from `first` on, its nodes changed where they differ.
+
+        Args:
+            operands: as of `Body.run`, for each node of an iteration.
+
+        Returns:
+            None: it has. Else a node that the caller has to change first, and say so (`told`).
+
+        Raises:
+            DriverFault: nothing was launched.
+        """
+
+    def told(self, index: int, operands: bytes) -> None:
+        """The driver has these operands of a node now."""
+
 class Standing:
     """How a session stands: the replay and the control plane keep each other informed here. Any thread may ask."""
 
@@ -178,14 +386,6 @@ class Standing:
     @property
     def lost(self) -> bool:
         """The context whose records follow is lost."""
-
-    @property
-    def deferred(self) -> bool:
-        """A deferred error was not told yet."""
-
-    @property
-    def failures(self) -> int:
-        """Deferred errors so far."""
 
     @property
     def interrupted(self) -> bool: ...
@@ -213,6 +413,7 @@ class Replay:
         control: object,
         direct: Direct,
         standing: Standing,
+        payloads: Payloads,
         *,
         tape_version: int,
         message_bytes: int,
@@ -221,6 +422,9 @@ class Replay:
     @property
     def remembered(self) -> int:
         """Launches that are remembered."""
+
+    def plans(self, template: int) -> list[Any]:
+        """What the control plane has made of a template, so that a device repeats it."""
 
     def submit(self, group: int, records: bytes, last: bool, sink: Callable[[bytes], None]) -> None:
         """Replays one message of a group; `sink` is given the replies, each a message.

@@ -1,12 +1,14 @@
 """Where a host listens and whom it serves there: sockets, limits, stopping.
 
-Owns the endpoints; each Unix socket has a second one beside it, where guests come to their shared memory. Connections, HTTP/2 and the threads of calls are the data plane's (farlane.backend.plane), which gives each call to
-service.py on a thread of the call's own.
+Owns the endpoints; each Unix socket has a second one beside it, where guests come to their shared memory; for those that come by TCP
+from this machine there is one with an abstract name. Connections, HTTP/2 and the threads of calls are the data plane's
+(farlane.backend.plane), which gives each call to service.py on a thread of the call's own.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.host.host import Host
 from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.plane import Server
-from farlane.backend.server.endpoint import Endpoint, EndpointError, UnixEndpoint
+from farlane.backend.server.endpoint import RINGS_NAME, Endpoint, EndpointError, UnixEndpoint, listen_at_abstract
 from farlane.backend.server.service import Service
 
 if TYPE_CHECKING:
@@ -67,13 +69,16 @@ class Edge:
                     beside, listener = bound.rings.listen()
                     self._removed.append(beside)
                     sockets.append((listener, "rings"))
+            name = f"{RINGS_NAME}{secrets.token_hex(8)}" if any(kind == "tcp" for _, kind in sockets) else ""
+            if name:
+                sockets.append((listen_at_abstract(name), "rings"))
         except EndpointError:
             for listener, _ in sockets:
                 listener.close()
             self._remove()
             raise
         calls = self._host.session_limit + SPARE_CALLS
-        service = Service(self._host)
+        service = Service(self._host, name)
         self._server = Server(
             [(listener.detach(), kind) for listener, kind in sockets],
             service.serve,

@@ -17,6 +17,7 @@ from farlane import hosturl
 
 BACKLOG = 128  # guests whose connections wait to be accepted
 RINGS_SUFFIX = ".rings"
+RINGS_NAME = "farlane-rings-"  # how the names of abstract sockets begin (tape.md, "Rings")
 UNIX_PATH_LIMIT = 107  # sockaddr_un.sun_path, without its terminating zero
 FORMS = hosturl.FORMS
 
@@ -123,6 +124,22 @@ def parse(text: str) -> Endpoint:
     except hosturl.HostUrlError as error:
         raise EndpointError(str(error)) from None
     return TcpEndpoint(url.host, url.port) if isinstance(url, hosturl.TcpUrl) else UnixEndpoint(url.path)
+
+
+def listen_at_abstract(name: str) -> socket.socket:
+    """A socket that listens at an abstract name: every user of this network namespace may connect, and nothing is left of it.
+
+    Raises:
+        EndpointError: the name is taken, or there are no such sockets here.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(f"\0{name}")
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise EndpointError(f"cannot listen for shared memory at @{name}: {_reason(error)}") from error
+    return listener
 
 
 def _answers(path: str) -> bool:

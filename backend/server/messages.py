@@ -81,7 +81,10 @@ def read_guest(data: bytes) -> GuestMessage:
 
 
 def write_welcome(
-    admission: Admission, rings_ticket: bytes | None = None, process_ticket: bytes | None = None
+    admission: Admission,
+    rings_ticket: bytes | None = None,
+    process_ticket: bytes | None = None,
+    rings_name: str = "",
 ) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
@@ -104,6 +107,7 @@ def write_welcome(
             checks=admission.checks,
             rings_ticket=rings_ticket or b"",
             process_ticket=process_ticket or b"",
+            rings_name=rings_name,
         )
     ).SerializeToString()
 

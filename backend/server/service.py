@@ -63,11 +63,15 @@ _FAILED = Ended(Status.INTERNAL, "internal error of the host", "the host failed"
 class Service:
     """What the plane gives calls to.
 
+    Args:
+        rings_name: the abstract socket at which guests that come by TCP get shared memory; empty: there is none.
+
     Locking: one lock around what is to be interrupted.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, rings_name: str = "") -> None:
         self._host = host
+        self._rings_name = rings_name
         self._lock = threading.Lock()
         self._running: dict[int, HostedSession] = {}
 
@@ -121,7 +125,8 @@ class Service:
             if not isinstance(first, Greeting):
                 why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
                 raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
-            if self._host.has_processes and ticket is None and not first.comes_again:
+            by_tcp = call.peer.startswith("tcp:")  # where guests of before rings_name come to no rings
+            if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
                 raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
             admission = self._host.admit(first, call.peer)
         except Refused as refused:
@@ -134,7 +139,8 @@ class Service:
             self._running[call.number] = session
         try:
             passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
-            call.send(messages.write_welcome(admission, ticket, passage), flush=False)
+            name = self._rings_name if by_tcp and ticket is not None else ""
+            call.send(messages.write_welcome(admission, ticket, passage, name), flush=False)
             if isinstance(session, Session):
                 ended = hold(session.name, lambda: converse(admission, call))
             else:

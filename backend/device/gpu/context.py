@@ -11,15 +11,16 @@ import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from farlane.backend.device.base import LaunchShape, Rows
-from farlane.backend.device.gpu.driver.errors import STICKY, to_cuda, translated
+from farlane.backend.device.base import CudaError, LaunchShape, Rows
+from farlane.backend.device.gpu.driver.errors import STICKY, called, to_cuda, translated
 from farlane.backend.device.gpu.driver.interface import DriverError, FunctionAttribute
 from farlane.backend.device.gpu.lifetime import Lifetime
 from farlane.backend.device.gpu.memory.memory import Physical
 from farlane.backend.device.gpu.work.modules import GpuFunction, GpuModule
-from farlane.backend.device.gpu.work.streams import Event, Stream
+from farlane.backend.device.gpu.work.streams import Event
 from farlane.backend.device.objects import ObjectDescription
 from farlane.backend.device.plan import Body, Columns, Results, Stop
+from farlane.backend.plane import Entry, Stream
 
 T = TypeVar("T")
 
@@ -41,6 +42,11 @@ class GpuContext(Lifetime):
     def free(self, address: int) -> None:
         self._enter()
         self._memory.free(address)
+        self._note_idle()
+
+    def _note_idle(self) -> None:
+        """Whether the next synchronization of the device is ours, which gives memory back, or the plane's."""
+        self._native.set_collects(self._space.idle_bytes >= _COLLECT_FROM)
 
     @translated
     def create_physical(self, size: int) -> Physical:
@@ -111,7 +117,9 @@ class GpuContext(Lifetime):
     @translated
     def create_object(self, description: ObjectDescription) -> int:
         self._enter()
-        return self._watched(lambda: self._textures.create(description))
+        made = self._watched(lambda: self._textures.create(description))
+        self._note_idle()
+        return made
 
     @translated
     def destroy_object(self, value: int, *, surface: bool) -> None:
@@ -142,6 +150,7 @@ class GpuContext(Lifetime):
         self._enter()
         self._driver.set_function_attribute(function.handle, attribute, value)
         function.checked = None
+        self.direct.changed()
         if attribute == FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             function.most_shared = value
 
@@ -161,6 +170,16 @@ class GpuContext(Lifetime):
             self._lost = self._lost or error.code in STICKY
             raise to_cuda(error) from None
 
+    def lay_out(self, function: GpuFunction, shape: LaunchShape, size: int, stream: Stream) -> Entry | None:
+        return self._launcher.lay_out(function, shape, size, stream) if self.direct.enabled else None
+
+    def plane_stream(self, stream: Stream) -> Stream:
+        return stream
+
+    def fault(self, code: int, call: str) -> CudaError:
+        self._lost = self._lost or code in STICKY
+        return to_cuda(self._driver.error(code, call))
+
     @translated
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
         self._enter()
@@ -173,13 +192,13 @@ class GpuContext(Lifetime):
 
     def take_output(self) -> tuple[bytes, bytes]:
         """A guest that asks has waited for what it launched, and expects to see what that printed."""
-        if self._printing and not self._closed:
+        if (self.direct.take_printing() or self._printing) and not self._closed:
             self._printing = False
             self._quietly(self._driver.synchronize)
         return self._output()
 
     def report(self) -> dict[str, dict[str, int]]:
-        return {"gpu": dict(self._counts) | self._space.report()}
+        return {"gpu": dict(self._counts) | self._space.report(), "plane": self.direct.counts()}
 
     # Streams and events -----------------------------------------------------------------------------------------
     @translated
@@ -195,7 +214,7 @@ class GpuContext(Lifetime):
     @translated
     def destroy_stream(self, stream: Stream) -> None:
         self._enter()
-        self._outgoing.leave(stream.handle)
+        called(self._driver, self._native.leave, stream.handle)
         self._streams.destroy(stream)
 
     @translated
@@ -252,6 +271,7 @@ class GpuContext(Lifetime):
             self._streams.synchronized()
             if self._space.idle_bytes >= _COLLECT_FROM:
                 self._space.collect()
+            self._note_idle()
         self.device_nanoseconds += time.monotonic_ns() - started
 
     def rest(self) -> bool:

@@ -20,7 +20,7 @@ from farlane.backend.device.base import Context, CudaError
 from farlane.backend.device.gpu.driver.errors import STICKY, translated
 from farlane.backend.device.gpu.driver.interface import Driver, DriverError
 from farlane.backend.device.gpu.memory.memory import Memory
-from farlane.backend.device.gpu.memory.staging import Incoming, Outgoing
+from farlane.backend.device.gpu.memory.staging import Incoming
 from farlane.backend.device.gpu.memory.textures import Textures
 from farlane.backend.device.gpu.memory.window import Mapped, Slab
 from farlane.backend.device.gpu.work.launches import Launcher
@@ -29,10 +29,9 @@ from farlane.backend.device.gpu.work.repeats import Choice, Repeater
 from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.generated_errors import LAUNCH_FAILURE
+from farlane.backend.plane import Cuda, Direct, Ranges
 
 T = TypeVar("T")
-
-_COLLECT_FROM = 64 << 20  # idle bytes that are not kept beyond a synchronization
 
 log = logging.getLogger("farlane.gpu")
 
@@ -79,6 +78,8 @@ class Lifetime(Context):
         except BaseException:
             driver.release(gpu)
             raise
+        self._native, self._ranges = Cuda(driver.addresses, self._cuda), Ranges()
+        self.direct = Direct.on_driver(self._ranges, self._native)
         self.window = self._space.window
         self.quota = quota if isinstance(self._space, Mapped) else self._space.quota
         self.device_nanoseconds = 0
@@ -87,14 +88,15 @@ class Lifetime(Context):
 
     def _begin(self) -> None:
         driver = self._driver
-        self._outgoing, self._incoming = Outgoing(driver), Incoming(driver)
-        self._memory = Memory(driver, self._space, self.quota, self._outgoing, self._incoming)
+        self._incoming = Incoming(driver)
+        self._memory = Memory(driver, self._space, self.quota, self._native, self._incoming, self._ranges)
         self._textures = Textures(driver, self._memory)
-        self._streams = Streams(driver)
-        self._launcher = Launcher(driver, self._attributes)
+        self._streams = Streams(driver, self._native)
+        self._launcher = Launcher(driver, self._attributes, self.direct, self._native)
         self.repeater = Repeater(
-            driver, self._memory, self._streams, self._launcher, self._cuda, Choice(self._options.graphs), self._counts
-        )
+            driver, self._memory, self._streams, self._launcher, self._cuda, Choice(self._options.graphs), self._counts,
+            self._native, self.direct, self._go_on,
+        )  # fmt: skip
         self._modules: set[GpuModule] = set()
 
     def _enter(self) -> None:
@@ -108,6 +110,7 @@ class Lifetime(Context):
         if self._closed:
             return
         self._closed = True
+        self.direct.disable()
         reports.write(self.report(), self._options.reports)
         self._quietly(self._enter)
         self._end_all()
@@ -135,6 +138,7 @@ class Lifetime(Context):
         driver.reset(self._gpu)
         driver.release(self._gpu)
         self._cuda, self._generation = driver.retain(self._gpu), self._generation + 1
+        self._native.set_context(self._cuda)
         self._enter()
         if self._maps:
             good = self._space.clear()
@@ -159,8 +163,7 @@ class Lifetime(Context):
             module.end()
             self._quietly(self._driver.unload_module, module.handle)
         self._modules.clear()
-        self._quietly(self._outgoing.idle)
-        self._outgoing.close(lambda address: self._quietly(self._driver.free_pinned, address))
+        self._native.end()
         self._incoming.close(
             lambda address: self._quietly(self._driver.free_pinned, address),
             lambda event: self._quietly(self._driver.destroy_event, event),
@@ -178,6 +181,7 @@ class Lifetime(Context):
     def interrupt(self) -> None:
         """What is issued later fails. What runs goes on: it ends with its process."""
         self._interrupted = True
+        self.direct.interrupt()
 
     def _go_on(self) -> None:
         if self._interrupted:

@@ -272,7 +272,7 @@ class SimContext(Context):
             self.device_nanoseconds += self._launcher.launch(function, shape, parameters)
             self._layout.follow()
 
-    def lay_out(self, function: SimFunction, shape: LaunchShape, size: int) -> Entry | None:
+    def lay_out(self, function: SimFunction, shape: LaunchShape, size: int, stream: Any) -> Entry | None:
         with self._working:
             return self._layout.lay_out(function, shape, size)
 

@@ -298,19 +298,20 @@ impl Call {
             });
         }
         let sender = self.outgoing.lock().clone().ok_or(Gone)?;
-        let rest = match sender.try_send(Ok(parts.concat().into())) {
-            Ok(()) if !flush => return Ok(()),
-            Ok(()) => None,
-            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
-            Err(mpsc::error::TrySendError::Full(item)) => Some(item),
-        };
+        let mut item = Ok(parts.concat().into());
+        if !flush {
+            match sender.try_send(item) {
+                Ok(()) => return Ok(()),
+                Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
+                Err(mpsc::error::TrySendError::Full(rest)) => item = rest,
+            }
+        }
+        // Inside of the runtime: waking its tasks costs no system call there.
         self.drive(async {
-            if let Some(item) = rest {
-                tokio::select! {
-                    biased;
-                    () = self.until(|| self.is_cancelled()) => return Err(Gone),
-                    sent = sender.send(item) => sent.map_err(|_| Gone)?,
-                }
+            tokio::select! {
+                biased;
+                sent = sender.send(item) => sent.map_err(|_| Gone)?,
+                () = self.until(|| self.is_cancelled()) => return Err(Gone),
             }
             if flush {
                 make_progress().await;

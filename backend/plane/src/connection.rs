@@ -53,6 +53,14 @@ impl Socket {
         }
     }
 
+    /// Whether the peer may see this machine's memory.
+    fn is_of_this_machine(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback()),
+            Self::Unix(_) => true,
+        }
+    }
+
     fn adopt(self) -> io::Result<TokioIo<Box<dyn Stream>>> {
         let stream: Box<dyn Stream> = match self {
             Self::Tcp(stream) => {
@@ -91,7 +99,7 @@ pub(crate) fn turn_away(inner: &Arc<Inner>, socket: Socket, why: &'static str) -
 
 fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io::Result<()> {
     let peer = socket.peer();
-    let beside = inner.options.rings && matches!(socket, Socket::Unix(_));
+    let beside = inner.options.rings && socket.is_of_this_machine();
     let runtime = Arc::new(Builder::new_current_thread().enable_all().build()?);
     let (calls, mut waiting) = unbounded_channel();
     let idle = Arc::new(AtomicBool::new(true));

@@ -53,7 +53,7 @@ pub struct Options {
     pub keepalive_timeout: Duration,
     /// A connection on which nobody calls is closed after so long.
     pub silence: Duration,
-    /// Guests on Unix sockets may come to the rings' socket.
+    /// Guests of this machine may come to the rings' socket.
     pub rings: bool,
     /// Sessions are in other processes: connections that show a ticket are handed on (`Serve::hand`).
     pub hands: bool,

@@ -58,6 +58,12 @@ def test_shared_memory_is_chosen_by_itself(patient: str, host: EmbeddedHost) -> 
     assert "messages go through shared memory" in outcome.stderr
 
 
+def test_shared_memory_by_tcp_on_one_machine(patient: str, processes: tuple[str, str, int]) -> None:
+    outcome = Guest(processes[1]).run([patient, "3"], extra={"FARLANE_LOG": "debug"})
+    assert outcome.status == 0
+    assert "messages go through shared memory" in outcome.stderr
+
+
 def test_who_insists_on_shared_memory_gets_no_other_session(patient: str) -> None:
     with EmbeddedHost("null") as host:
         os.unlink(f"{host.url.removeprefix('unix://')}.rings")
@@ -106,7 +112,9 @@ def processes() -> Iterator[tuple[str, str, int]]:
         yield host.url, tcp, host._process.pid
 
 
-WAYS = pytest.mark.parametrize(("tcp", "extra"), [(0, SHM), (0, GRPC), (1, GRPC)], ids=["shm", "unix", "tcp"])
+WAYS = pytest.mark.parametrize(
+    ("tcp", "extra"), [(0, SHM), (0, GRPC), (1, GRPC), (1, SHM)], ids=["shm", "unix", "tcp", "tcp-shm"]
+)
 
 
 @WAYS

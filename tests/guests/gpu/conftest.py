@@ -51,6 +51,13 @@ _FAILING = (
 )  # fmt: skip
 
 
+# The functions that the plane calls as well, whose calls tests count.
+_COUNTED = (
+    "cuLaunchKernel", "cuGraphLaunch", "cuGraphExecKernelNodeSetParams", "cuGraphExecMemsetNodeSetParams",
+    "cuGraphExecMemcpyNodeSetParams", "cuStreamWaitEvent", "cuEventRecord",
+)  # fmt: skip
+
+
 class WatchedDriver(CudaDriver):
     """The driver, and what was called of it.
 
@@ -100,11 +107,16 @@ class Bench:
 
     def __init__(self, baseline: dict[str, int], options: DeviceOptions = DEFAULT, **arguments: Any) -> None:
         self._baseline = baseline
+        self._before = {name: int(ask(f"calls {name}")) for name in _COUNTED}
         self.driver = WatchedDriver(**arguments)
         self.device = CupyDevice(options, driver=self.driver)
         self.context: Any = self.device.open_context(QUOTA)
         self.base = self.context.window.base
         self.stream = self.context.default_stream(LEGACY_STREAM)
+
+    def calls(self, name: str) -> int:
+        """Calls of a function of the driver, by the plane and by Python."""
+        return int(ask(f"calls {name}")) - self._before[name]
 
     def mix(self) -> Any:
         return self.context.function(self.context.load_module(IMAGE), "mix")

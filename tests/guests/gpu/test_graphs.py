@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
 from .conftest import ONE
 
 COUNT = 3 * GRAPH_ITERATIONS + 5
+CHANGES = ("cuGraphExecKernelNodeSetParams", "cuGraphExecMemsetNodeSetParams", "cuGraphExecMemcpyNodeSetParams")
 
 
 def rows(address: int, size: int = 4) -> bytes:
@@ -98,7 +100,7 @@ def test_one_graph_launched_again_and_again(new_bench: Callable[..., Any]) -> No
         repeat(bench, body, [], 10 * GRAPH_ITERATIONS)
     counts = bench.driver.counts
     assert (counts["create_graph"], counts["instantiate"], counts["add_kernel"]) == (1, 1, GRAPH_ITERATIONS)
-    assert (counts["launch_graph"], counts["change_kernel"], counts["launch"]) == (100, 0, 0)
+    assert [bench.calls(name) for name in ("cuGraphLaunch", CHANGES[0], "cuLaunchKernel")] == [100, 0, 0]
     bench.context.synchronize()
     expected = 0
     for _ in range(100 * GRAPH_ITERATIONS):
@@ -111,18 +113,93 @@ def test_only_nodes_that_differ_are_changed(new_bench: Callable[..., Any]) -> No
     function = bench.mix()
     body = Body((launch(bench, function, bench.base, 1), launch(bench, function, bench.base + 4, 0, Hole(8, 4, 0))))
     repeat(bench, body, [list(range(2 * GRAPH_ITERATIONS))], 2 * GRAPH_ITERATIONS)
-    assert bench.driver.counts["change_kernel"] == GRAPH_ITERATIONS
-    assert bench.driver.counts["launch_graph"] == 2
+    assert bench.calls(CHANGES[0]) == GRAPH_ITERATIONS
+    assert bench.calls("cuGraphLaunch") == 2
+
+
+def test_nodes_are_changed_and_launched_by_the_plane(new_bench: Callable[..., Any]) -> None:
+    """Without Python: parameters, addresses and a memset's value. A memset whose width differs is Python's to change."""
+    bench = forced(new_bench(), Choice.ON)
+    base, function = bench.base, bench.mix()
+    fill, copy = struct.pack("<II", 0, 1), struct.pack("<QQQQQQ", 0, 4, base, 4, 4, 1)
+    body = Body(
+        (
+            Step(Kind.SET, rows(0) + fill, (Hole(0, 8, 0), Hole(32, 1, 1)), bench.stream),
+            launch(bench, function, base, 0, Hole(8, 4, 1)),
+            Step(Kind.COPY, copy, (Hole(0, 8, 0),), bench.stream),
+        )
+    )
+    places = [base + 8 * (number % 100) + 8 for number in range(COUNT)]
+    numbers = [number % 200 for number in range(COUNT)]
+    assert repeat(bench, body, [places, numbers], COUNT) == Stop(COUNT)
+    counts, word = bench.driver.counts, 0
+    expected = bytearray(1024)
+    for place, number in zip(places, numbers, strict=True):
+        word = (3 * word + number) % 2**32
+        expected[place - base : place - base + 4] = struct.pack("<I", word)
+    expected[:4] = struct.pack("<I", word)
+    assert bench.read(base, 1024) == bytes(expected)
+    assert (bench.calls("cuGraphLaunch"), bench.context.direct.counts()["graphs"]) == (COUNT // GRAPH_ITERATIONS,) * 2
+    assert min(map(bench.calls, CHANGES)) > 0
+    assert [counts[name] for name in ("launch", "change_kernel", "change_set", "change_copy")] == [0, 0, 0, 0]
+    widths = Body((Step(Kind.SET, struct.pack("<QQQQII", base, 64, 0, 1, 7, 1), (Hole(16, 8, 0),), bench.stream),))
+    assert repeat(bench, widths, [[8 + number // 70 for number in range(COUNT)]], COUNT) == Stop(COUNT)
+    assert counts["change_set"] > 0
+    assert bench.read(base, 11) == bytes([7] * 10) + bytes([expected[10]])
+
+
+def test_steps_are_the_planes(new_bench: Callable[..., Any]) -> None:
+    """Every kind of step that is plain, in one body; a read of rows that are apart is Python's, in its order."""
+    bench = forced(new_bench(), Choice.OFF)
+    base, event, kept = bench.base, bench.context.create_event(0), np.arange(4, dtype=np.uint8)
+    steps = [
+        Step(Kind.SET, rows(base) + struct.pack("<II", 0, 1), (), bench.stream),
+        Step(Kind.WRITE, rows(base + 4) + bytes(4), (Hole(32, 4, 0),), bench.stream),
+        Step(Kind.PUT, rows(base + 8) + struct.pack("<QQ", kept.ctypes.data, 4), (), bench.stream),
+        launch(bench, bench.mix(), base + 4, 5),
+        Step(Kind.COPY, struct.pack("<QQQQQQ", base, 4, base + 4, 4, 4, 1), (), bench.stream),
+        Step(Kind.RECORD, stream=bench.stream, event=event),
+        Step(Kind.READ, rows(base, 12), (), bench.stream, result_at=0, result_end=12),
+        Step(Kind.NOTHING, stream=bench.stream, result_at=12, result_end=28),
+    ]
+    apart = Step(Kind.READ, struct.pack("<QQQQ", base, 8, 4, 2), (), bench.stream, result_at=28, result_end=36)
+    for more in ([], [apart]):
+        before, calls = bench.context.direct.counts(), bench.driver.counts.copy()
+        results = np.zeros((9, 36), np.uint8)
+        columns = np.arange(9, dtype=np.uint64).reshape(1, 9)
+        assert bench.context.repeat(Body((*steps, *more)), columns, results) == Stop(9)
+        for number in range(9):
+            word = struct.pack("<I", 3 * number + 5)
+            assert results[number, :12].tobytes() == word + word + bytes(range(4))
+            assert results[number, 28:].tobytes() == (word + bytes(range(4)) if more else bytes(8))
+        after = bench.context.direct.counts()
+        done = {name: after[name] - before[name] for name in after if after[name] != before[name]}
+        kinds = ("sets", "launches", "copies", "records", "reads", "synchronizations")
+        assert done == dict.fromkeys(kinds, 9) | {"writes": 18}
+        python = bench.driver.counts - calls
+        assert (python["copy_rows"], python["launch"], python["copy"]) == (9 if more else 0, 0, 0)
+
+
+def test_an_interrupted_loop_ends(new_bench: Callable[..., Any]) -> None:
+    """In the middle of a repetition, not behind it."""
+    bench = forced(new_bench(), Choice.OFF)
+    read = Step(Kind.READ, rows(bench.base), (), bench.stream, result_at=0, result_end=4)
+    body = Body((launch(bench, bench.mix(), bench.base, 1), read))
+    count = 2_000_000
+    timer = threading.Timer(0.3, bench.context.interrupt)
+    timer.start()
+    stop = bench.context.repeat(body, np.empty((0, count), np.uint64), np.empty((count, 4), np.uint8))
+    assert stop.iterations < count
+    assert stop.error.sticky
 
 
 def test_the_faster_way_is_kept(new_bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured once for a body. The clock is the test's: a launch costs 10, a graph 5 for each or 50."""
     for graph_cost, faster in ((5, True), (50, False)):
         bench = forced(new_bench(), Choice.AUTO)
-        driver = bench.driver
 
-        def clock(driver: Any = driver, cost: int = graph_cost) -> int:
-            return int(10 * driver.counts["launch"] + cost * GRAPH_ITERATIONS * driver.counts["launch_graph"])
+        def clock(bench: Any = bench, cost: int = graph_cost) -> int:
+            return int(10 * bench.calls("cuLaunchKernel") + cost * GRAPH_ITERATIONS * bench.calls("cuGraphLaunch"))
 
         monkeypatch.setattr("farlane.backend.device.gpu.work.repeats.time.perf_counter_ns", clock)
         body = Body((launch(bench, bench.mix(), bench.base, 1),))
@@ -133,7 +210,7 @@ def test_the_faster_way_is_kept(new_bench: Callable[..., Any], monkeypatch: pyte
         assert body.prepared.measured == (10, graph_cost)
         assert body.prepared.faster is faster
         launched = {True: 2 + 4 + 4, False: 2}[faster]  # the first one uploads the graph, the second is measured
-        assert driver.counts["launch_graph"] == launched
+        assert bench.calls("cuGraphLaunch") == launched
 
 
 @pytest.mark.parametrize(
@@ -171,7 +248,7 @@ def test_bodies_that_are_not_for_graphs(new_bench: Callable[..., Any]) -> None:
         assert repeat(bench, body, [], COUNT) is None
     plain = Body((work, Step(Kind.RECORD, stream=bench.stream, event=event)))
     assert repeat(bench, plain, [], COUNT) == Stop(COUNT)
-    assert bench.driver.counts["launch_graph"] == 0
+    assert bench.calls("cuGraphLaunch") == 0
 
 
 def test_a_synchronization_in_the_body_tells_of_faults(new_bench: Callable[..., Any]) -> None:
@@ -213,7 +290,7 @@ def test_graphs_of_a_driver_that_tells_no_layout(new_bench: Callable[..., Any]) 
     for value in values * 2:
         expected = (3 * expected + value) % 2**32
     assert bench.read(bench.base, 4) == struct.pack("<I", expected)
-    assert bench.driver.counts["launch_graph"] > 0
+    assert bench.calls("cuGraphLaunch") > 0
 
 
 @pytest.mark.parametrize("moving", [False, True])
@@ -226,7 +303,7 @@ def test_rows_that_are_apart_are_in_graphs_as_long_as_they_stay(new_bench: Calla
     fill = struct.pack("<QQQQII", bench.base, 32, 16, 2, 7, 1)
     body = Body((Step(Kind.SET, fill, (), bench.stream), Step(Kind.COPY, copy, holes, bench.stream)))
     assert repeat(bench, body, [targets] if moving else [], COUNT) == Stop(COUNT)
-    assert (bench.driver.counts["launch_graph"] > 0) is not moving
+    assert (bench.calls("cuGraphLaunch") > 0) is not moving
     assert bench.read(targets[0] + 64, 16) == bytes([7] * 16)
 
 
@@ -242,7 +319,7 @@ def test_addresses_of_an_array_are_no_memory(new_bench: Callable[..., Any]) -> N
     operands = struct.pack("<QQQQQQ", place + 512, 16, bench.base, 16, 16, 1)
     body = Body((Step(Kind.COPY, operands, (), bench.stream),))
     assert repeat(bench, body, [], COUNT) == Stop(COUNT)
-    assert bench.driver.counts["launch_graph"] == 0
+    assert bench.calls("cuGraphLaunch") == 0
     assert bench.read(place + 512, 16) == b"sixteen  bytes.."
     repeat(bench, Body((launch(bench, bench.mix(), bench.base, 1),)), [], COUNT)
-    assert bench.driver.counts["launch_graph"] > 0
+    assert bench.calls("cuGraphLaunch") > 0

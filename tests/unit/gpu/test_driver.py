@@ -90,7 +90,8 @@ CALLS: list[tuple[str, tuple[Any, ...], str]] = [
     ("instantiate", (1,), "cuGraphInstantiateWithFlags"), ("destroy_executable", (1,), "cuGraphExecDestroy"),
     ("change_kernel", (1, 2, KERNEL), "cuGraphExecKernelNodeSetParams_v2"),
     ("change_set", (1, 2, SET, 5), "cuGraphExecMemsetNodeSetParams"),
-    ("change_copy", (1, 2, COPY, 5), "cuGraphExecMemcpyNodeSetParams"), ("launch_graph", (1, 61), "cuGraphLaunch"),
+    ("change_copy", (1, 2, COPY, 5), "cuGraphExecMemcpyNodeSetParams"),
+    ("error", (700, "cuLaunchKernel"), "cuGetErrorString"),
 ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu.driver import interface, prototypes
+from farlane.backend.plane import CUDA_FUNCTIONS
 from farlane.frontend.devtools.releases import compile_c, enumeration, release
 
 from .test_driver import CUPY
@@ -23,11 +24,15 @@ STRUCTURES = {
     if isinstance(kind, type) and issubclass(kind, ctypes.Structure | ctypes.Union) and not name.startswith("_")
 }
 PLAIN = {
-    "int": ctypes.c_int, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "unsigned char": ctypes.c_ubyte,
+    "int": ctypes.c_int, "float": ctypes.c_float, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "unsigned char": ctypes.c_ubyte,
     "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_ulonglong, "CUdevice": ctypes.c_int,
     "CUdeviceptr": ctypes.c_ulonglong, "CUmemGenericAllocationHandle": ctypes.c_ulonglong,
     "CUtexObject": ctypes.c_ulonglong, "CUsurfObject": ctypes.c_ulonglong,
 }  # fmt: skip
+
+
+# Libraries export them under their old names, which programs built before need; the newest header declares the new ones alone.
+RENAMED = {"cuEventElapsedTime"}
 
 
 @functools.cache
@@ -69,10 +74,23 @@ def test_every_function_has_the_headers_parameters(version: str) -> None:
     enumerations = set(re.findall(r"typedef enum \w+ (?:\{[^}]*\} )?(\w+);", text))
     assert {"CUstream", "CUgraphNode", "CUmodule"} <= handles
     for name, kinds in prototypes.FUNCTIONS.items():
-        found = re.search(rf"\bCUresult\s+(?:__attribute__\S+\s+)?{name}\s*\(([^;]*)\)\s*;", text)
+        declared = f"{name}(?:_v2)?" if name in RENAMED else name
+        found = re.search(rf"\bCUresult\s+(?:__attribute__\S+\s+)?{declared}\s*\(([^;]*)\)\s*;", text)
         assert found is not None, f"cuda.h has no {name}"
         arguments = [] if found[1].strip() == "void" else found[1].split(",")
         assert [ctypes_of(each, handles, enumerations) for each in arguments] == list(kinds), name
+
+
+def test_the_plane_calls_functions_as_they_are() -> None:
+    """The Rust table, whose handles and addresses are numbers, against the prototypes."""
+    source = (Path(__file__).parents[3] / "backend/plane/src/device/cuda/functions.rs").read_text()
+    table = source[source.index("functions! {\n") : source.index("const PORTABLE")]
+    rows = re.findall(r'= "(\w+)"\(([^)]*)\);', table)
+    assert [name for name, _ in rows] == CUDA_FUNCTIONS
+    sizes = {"usize": 8, "u64": 8, "*mut usize": 8, "*mut f32": 8, "u32": 4, "u16": 2, "u8": 1}
+    for name, arguments in rows:
+        kinds = [each.split(":")[1].strip() for each in arguments.split(",") if each.strip()]
+        assert [sizes[kind] for kind in kinds] == [ctypes.sizeof(kind) for kind in prototypes.FUNCTIONS[name]], name
 
 
 def members(kind: Any, path: str = "", start: int = 0) -> list[tuple[str, int, int]]:

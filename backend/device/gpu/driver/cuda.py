@@ -354,6 +354,3 @@ class CudaDriver(Libraries):
 
     def change_copy(self, executable: int, node: int, work: CopyWork, context: int) -> None:
         self._call("cuGraphExecMemcpyNodeSetParams", executable, node, ctypes.byref(copy_node(work)), context)
-
-    def launch_graph(self, executable: int, stream: int) -> None:
-        self._call("cuGraphLaunch", executable, stream)

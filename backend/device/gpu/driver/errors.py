@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.device.gpu.driver.interface import DriverError
+from farlane.backend.device.gpu.driver.interface import Driver, DriverError
+from farlane.backend.plane import DriverFault
 
 STICKY = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999})
 
@@ -22,6 +23,14 @@ R = TypeVar("R")
 
 def to_cuda(error: DriverError) -> CudaError:
     return CudaError(error.code, str(error), sticky=error.code in STICKY)
+
+
+def called(driver: Driver, method: Callable[P, R], *arguments: P.args, **keywords: P.kwargs) -> R:
+    """Calls a method of the plane's that calls the driver: its failure is raised as the driver's own calls raise theirs."""
+    try:
+        return method(*arguments, **keywords)
+    except DriverFault as fault:
+        raise driver.error(*fault.args) from None
 
 
 def translated(method: Callable[P, R]) -> Callable[P, R]:

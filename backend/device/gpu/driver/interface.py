@@ -181,6 +181,11 @@ class Driver(Protocol):
 
     is_farlane: bool
     """Farlane's own driver: this host is a guest, and the device behind it takes PTX alone."""
+    addresses: dict[str, int]
+    """Of the functions that the plane calls by itself (backend/plane, CUDA_FUNCTIONS)."""
+
+    def error(self, code: int, call: str) -> DriverError:
+        """A failure of a call that the plane has made."""
 
     # GPUs and contexts
     def version(self) -> int: ...
@@ -306,4 +311,3 @@ class Driver(Protocol):
     def change_kernel(self, executable: int, node: int, work: KernelWork) -> None: ...
     def change_set(self, executable: int, node: int, work: SetWork, context: int) -> None: ...
     def change_copy(self, executable: int, node: int, work: CopyWork, context: int) -> None: ...
-    def launch_graph(self, executable: int, stream: int) -> None: ...

@@ -14,6 +14,7 @@ from typing import Any
 
 from farlane.backend.device.gpu.driver import prototypes as p
 from farlane.backend.device.gpu.driver.interface import NOT_SUPPORTED, DriverError, Missing
+from farlane.backend.plane import CUDA_FUNCTIONS
 
 ADVICE = "a GPU needs NVIDIA's driver, and CuPy: pip install 'farlane[gpu]' (CUDA 13), or 'farlane[gpu12]' for a driver of CUDA 12"
 
@@ -52,6 +53,10 @@ class Libraries:
         except DriverError as error:
             raise Missing(f"the NVIDIA driver does not work: {error}") from error
         self._check_versions()
+        #: Of the functions that the plane calls, in the library that CuPy has loaded.
+        self.addresses = {
+            name: ctypes.cast(self._functions[name], ctypes.c_void_p).value or 0 for name in CUDA_FUNCTIONS
+        }
         self.is_farlane = hasattr(ctypes.CDLL(None), "farlane_fence")
 
     def _check_versions(self) -> None:
@@ -61,12 +66,15 @@ class Libraries:
         if built > serves:
             raise Missing(f"CuPy is built for CUDA {built}, and the NVIDIA driver serves CUDA {serves}; {ADVICE}")
 
+    def error(self, code: int, call: str) -> DriverError:
+        return DriverError(code, call, self._text(code))
+
     # Calling ----------------------------------------------------------------------------------------------------
     def _call(self, name: str, *arguments: Any) -> None:
         function = self._functions.get(name)
         code = NOT_SUPPORTED if function is None else function(*arguments)
         if code:
-            raise DriverError(code, name, self._text(code))
+            raise self.error(code, name)
 
     def _text(self, code: int) -> str:
         text = ctypes.c_char_p()

@@ -1,4 +1,4 @@
-"""The functions of libcuda that CuPy does not wrap, as ctypes sees them.
+"""The functions of libcuda that CuPy does not wrap, and those that the plane calls, as ctypes sees them.
 
 Owns prototypes, structures and constants, nothing that runs. A test compares each with cuda.h: names (with the version suffix that the
 header's macros give), parameter types, layouts, values.
@@ -172,6 +172,29 @@ class CUDA_MEMCPY3D(ctypes.Structure):
     )
 
 
+class CUDA_MEMCPY2D(ctypes.Structure):
+    """The plane's (backend/plane/src/device/cuda/rows.rs)."""
+
+    _fields_ = (
+        ("srcXInBytes", c_size_t),
+        ("srcY", c_size_t),
+        ("srcMemoryType", c_int),
+        ("srcHost", c_void_p),
+        ("srcDevice", c_ulonglong),
+        ("srcArray", c_void_p),
+        ("srcPitch", c_size_t),
+        ("dstXInBytes", c_size_t),
+        ("dstY", c_size_t),
+        ("dstMemoryType", c_int),
+        ("dstHost", c_void_p),
+        ("dstDevice", c_ulonglong),
+        ("dstArray", c_void_p),
+        ("dstPitch", c_size_t),
+        ("WidthInBytes", c_size_t),
+        ("Height", c_size_t),
+    )
+
+
 class CUDA_ARRAY3D_DESCRIPTOR(ctypes.Structure):
     _fields_ = (
         ("Width", c_size_t),
@@ -259,6 +282,7 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int),
     "cuDevicePrimaryCtxRelease_v2": (c_int,),
     "cuDevicePrimaryCtxReset_v2": (c_int,),
+    "cuCtxSetCurrent": (c_void_p,),
     "cuCtxSynchronize": (),
     "cuMemGetAllocationGranularity": (POINTER(c_size_t), POINTER(CUmemAllocationProp), c_int),
     "cuMemAddressReserve": (POINTER(c_ulonglong), c_size_t, c_size_t, c_ulonglong, c_ulonglong),
@@ -270,6 +294,12 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuMemSetAccess": (c_ulonglong, c_size_t, POINTER(CUmemAccessDesc), c_size_t),
     "cuMemAlloc_v2": (POINTER(c_ulonglong), c_size_t),
     "cuMemFree_v2": (c_ulonglong,),
+    "cuMemHostAlloc": (c_void_p, c_size_t, c_uint),
+    "cuMemFreeHost": (c_void_p,),
+    "cuMemcpyHtoDAsync_v2": (c_ulonglong, c_void_p, c_size_t, c_void_p),
+    "cuMemcpyDtoHAsync_v2": (c_void_p, c_ulonglong, c_size_t, c_void_p),
+    "cuMemcpyDtoDAsync_v2": (c_ulonglong, c_ulonglong, c_size_t, c_void_p),
+    "cuMemcpy2DAsync_v2": (POINTER(CUDA_MEMCPY2D), c_void_p),
     "cuMemsetD8Async": (c_ulonglong, c_ubyte, c_size_t, c_void_p),
     "cuMemsetD16Async": (c_ulonglong, c_ushort, c_size_t, c_void_p),
     "cuMemsetD32Async": (c_ulonglong, c_uint, c_size_t, c_void_p),
@@ -277,11 +307,21 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuMemsetD2D16Async": (c_ulonglong, c_size_t, c_ushort, c_size_t, c_size_t, c_void_p),
     "cuMemsetD2D32Async": (c_ulonglong, c_size_t, c_uint, c_size_t, c_size_t, c_void_p),
     "cuModuleGetGlobal_v2": (POINTER(c_ulonglong), POINTER(c_size_t), c_void_p, c_char_p),
+    "cuLaunchKernel": (
+        c_void_p, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_void_p, c_void_p, c_void_p,
+    ),
     "cuLaunchKernelEx": (POINTER(CUlaunchConfig), c_void_p, c_void_p, c_void_p),
     "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
     "cuStreamCreateWithPriority": (POINTER(c_void_p), c_uint, c_int),
     "cuStreamQuery": (c_void_p,),
+    "cuStreamSynchronize": (c_void_p,),
+    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
+    "cuEventCreate": (POINTER(c_void_p), c_uint),
+    "cuEventDestroy_v2": (c_void_p,),
+    "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
     "cuEventQuery": (c_void_p,),
+    "cuEventSynchronize": (c_void_p,),
     "cuArray3DCreate_v2": (POINTER(c_void_p), POINTER(CUDA_ARRAY3D_DESCRIPTOR)),
     "cuArrayDestroy": (c_void_p,),
     "cuMemcpy3DAsync_v2": (POINTER(CUDA_MEMCPY3D), c_void_p),

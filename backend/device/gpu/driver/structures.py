@@ -8,6 +8,8 @@ Source: CUDA driver API, "Graph Management", cuMemcpy3D, cuTexObjectCreate.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from farlane.backend.device.gpu.driver import prototypes as p
 from farlane.backend.device.gpu.driver.interface import (
@@ -50,6 +52,28 @@ def copy_node(work: CopyWork) -> p.CUDA_MEMCPY3D:
     destination = BoxEnd(address=work.destination, pitch=width if single else work.destination_pitch)
     source = BoxEnd(address=work.source, pitch=width if single else work.source_pitch)
     return box_copy(BoxWork(destination, source, width, height))
+
+
+class Described(NamedTuple):
+    """A node's structure, and where fields that may change stand in it: the field, its offset, its bytes."""
+
+    structure: bytes
+    places: Mapping[str, tuple[int, int]] = {}
+
+
+def described(work: KernelWork | SetWork | CopyWork) -> Described:
+    """For the plane, which changes nodes of graphs by itself."""
+    if isinstance(work, KernelWork):
+        return Described(bytes(kernel_node(work)))
+    if isinstance(work, SetWork):
+        kind = p.CUDA_MEMSET_NODE_PARAMS
+        return Described(
+            bytes(set_node(work)), {"address": (kind.dst.offset, 8), "value": (kind.value.offset, work.element)}
+        )
+    return Described(
+        bytes(copy_node(work)),
+        {"destination": (p.CUDA_MEMCPY3D.dstDevice.offset, 8), "source": (p.CUDA_MEMCPY3D.srcDevice.offset, 8)},
+    )
 
 
 def box_copy(work: BoxWork) -> p.CUDA_MEMCPY3D:

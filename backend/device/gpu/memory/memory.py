@@ -15,11 +15,13 @@ from typing import NamedTuple
 
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import NO_ACCESS, CudaError, Rows
+from farlane.backend.device.gpu.driver.errors import called
 from farlane.backend.device.gpu.driver.interface import OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
 from farlane.backend.device.gpu.memory.boxes import Array, InArray, InMemory, Side, boxes
-from farlane.backend.device.gpu.memory.staging import PIECE, Incoming, Outgoing
+from farlane.backend.device.gpu.memory.staging import PIECE, Incoming
 from farlane.backend.device.gpu.memory.window import Space
 from farlane.backend.generated_errors import INVALID_VALUE
+from farlane.backend.plane import Cuda, Ranges
 from farlane.demangle import readable
 
 _ELEMENTS = (1, 2, 4)
@@ -35,19 +37,21 @@ class Physical(NamedTuple):
 class Memory:
     """Allocations and copies. Streams are the driver's handles here."""
 
-    def __init__(self, driver: Driver, space: Space, quota: int, outgoing: Outgoing, incoming: Incoming) -> None:
+    def __init__(
+        self, driver: Driver, space: Space, quota: int, native: Cuda, incoming: Incoming, ranges: Ranges
+    ) -> None:
         self._driver = driver
         self.space = space
         self.quota = quota
-        self._outgoing = outgoing
+        self._native = native
         self._incoming = incoming
-        self.allocations = Allocations()
+        self.allocations = Allocations(ranges)
         self.arrays: dict[int, Array] = {}  # by the start of their allocations
         self._used = 0
 
     def clear(self) -> None:
         """Ends every allocation. No work runs, and the arrays have ended."""
-        self.allocations = Allocations()
+        self.allocations.clear()
         self.arrays.clear()
         self._used = 0
         self.space.clear()
@@ -121,6 +125,7 @@ class Memory:
         allocation = self.allocations.holding(array.address)
         assert allocation is not None
         self.arrays[array.address] = array
+        self.allocations.ranges.remove(array.address)  # its bytes are not the plane's to copy
         self.space.drop(allocation.start, allocation.end)
 
     def array_at(self, address: int) -> Array | None:
@@ -161,7 +166,7 @@ class Memory:
             return
         for part in pieces(rows):
             size = part.width * part.height
-            place = self._outgoing.put(data[:size], stream)
+            place = self._put(data[:size], stream)
             data = data[size:]
             if part.height == 1:
                 self._driver.copy(part.address, place, size, Direction.TO_DEVICE, stream)
@@ -170,10 +175,13 @@ class Memory:
                     part.address, part.pitch, place, part.width, part.width, part.height, Direction.TO_DEVICE, stream
                 )
 
+    def _put(self, data: memoryview, stream: int) -> int:
+        return called(self._driver, self._native.put, data, stream)
+
     def _write_boxes(self, rows: Rows, data: memoryview, stream: int) -> None:
         for box in boxes(self._side(rows), InMemory(rows), PIECE):
             size = box.width * box.height
-            place = self._outgoing.put(data[:size], stream)
+            place = self._put(data[:size], stream)
             data = data[size:]
             source = BoxEnd(address=place, pitch=box.width, host=True)
             self._driver.copy_box(box.work(source=source), stream)

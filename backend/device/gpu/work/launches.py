@@ -15,14 +15,17 @@ from farlane.backend.device.gpu.driver.interface import Driver
 from farlane.backend.device.gpu.work.modules import MAX_PARAMETER_BYTES, GpuFunction
 from farlane.backend.device.limits import Limits
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
+from farlane.backend.plane import Cuda, Direct, Entry, Stream
 from farlane.demangle import demangled
 
 
 class Launcher:
     """Issues the launches of one session."""
 
-    def __init__(self, driver: Driver, attributes: Mapping[int, int]) -> None:
+    def __init__(self, driver: Driver, attributes: Mapping[int, int], direct: Direct, native: Cuda) -> None:
         self._driver = driver
+        self._direct = direct
+        self._native = native
         self._limits = Limits(attributes)
 
     def launch(self, function: GpuFunction, shape: LaunchShape, parameters: memoryview, stream: int) -> None:
@@ -40,6 +43,19 @@ class Launcher:
             self._driver.launch(
                 function.handle, shape.grid, shape.block, shape.shared_bytes, stream, buffer.pointers, buffer.extra
             )
+
+    def lay_out(self, function: GpuFunction, shape: LaunchShape, size: int, stream: Stream) -> Entry | None:
+        """A launch that has passed the checks, as the plane can issue it; None: it has to come here each time.
+
+        That is so for cooperative launches, and where the driver is too old to tell the layout of parameters.
+        """
+        buffer = function.buffer
+        if shape.cooperative or function.parameter_bytes != size:
+            return None
+        return self._direct.lay_out_kernel(
+            self._native, function.handle, shape.grid, shape.block, shape.shared_bytes, stream,
+            buffer.address, size, buffer.pointers, prints=function.module.prints, keep=buffer,
+        )  # fmt: skip
 
     def check(self, function: GpuFunction, shape: LaunchShape, size: int) -> None:
         """Raises CudaError: the launch would be refused."""

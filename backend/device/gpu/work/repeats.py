@@ -2,7 +2,7 @@
 
 Owns the choice and the way of each iteration's operands to the driver. A body of launches, sets and copies in one stream can be a graph (graphs.py): as
 many iterations as make a graph worth its launch, instantiated once, its nodes' parameters changed where an iteration's differ from the last. Everything
-else is issued step by step, without the replay's work for each record.
+else is issued step by step. Either way the plane calls the driver (plane.Graph, plane.Body); what is not plain in a body it leaves to `_step`.
 
 The choice (DeviceOptions.graphs): `on`, `off`, or `auto`, which measures both ways once for each body, on iterations that have to be done anyhow,
 and keeps the faster. Both issue the same operations in the same order in the same stream, so the results are the same bits.
@@ -20,21 +20,25 @@ import logging
 import struct
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
+from farlane.backend import plane
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.bulk import Inside, first_stop
 from farlane.backend.device.gpu.driver.errors import to_cuda
 from farlane.backend.device.gpu.driver.interface import CopyWork, Driver, DriverError
 from farlane.backend.device.gpu.memory.memory import Memory, set_work, view_of
-from farlane.backend.device.gpu.work.graphs import Graph, Node
+from farlane.backend.device.gpu.work.graphs import Graph, Node, Table
 from farlane.backend.device.gpu.work.launches import Launcher
 from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
+from farlane.backend.plane import Cuda, Direct, Entry, Moment, Stream
 
 Operands = npt.NDArray[np.uint8]  # (iterations, bytes)
+Place = tuple[int, int]  # an iteration, and a step in it
 
 GRAPH_NODES = 256
 GRAPH_ITERATIONS = 64
@@ -62,7 +66,7 @@ class _Declined(Exception):
 class _Prepared:
     """A body as it is repeated here."""
 
-    def __init__(self, body: Body, launcher: Launcher) -> None:
+    def __init__(self, body: Body, launcher: Launcher, direct: Direct) -> None:
         """Raises _Declined."""
         self.streams = {step.stream for step in body.steps if step.stream is not None}
         answered = 0
@@ -90,9 +94,26 @@ class _Prepared:
         able = able and not any(_fixed_once_made(step) for step in work if step.holes)
         self.moves = any(step.kind is not Kind.LAUNCH for step in work)
         self.iterations = min(GRAPH_ITERATIONS, GRAPH_NODES // len(work)) if work and able else 0  # of one graph
+        self.steps = plane.Body(
+            direct,
+            [self._native(step, launcher, answers) for step, answers in zip(body.steps, self.answers, strict=True)],
+        )
+        self.working = [index for index, step in enumerate(body.steps) if step.kind is not Kind.NOTHING]
         self.graph: Graph | None = None
         self.faster: bool | None = None  # the graph; None: not measured yet
         self.measured: tuple[float, float] | None = None  # nanoseconds for an iteration, step by step and as a graph
+
+    @staticmethod
+    def _native(
+        step: Step, launcher: Launcher, answers: bool
+    ) -> tuple[int, bool, Stream | None, Moment | None, Entry | None, int]:
+        """The step as the plane does it."""
+        entry = None
+        if step.kind is Kind.LAUNCH:
+            assert step.shape is not None
+            entry = launcher.lay_out(step.function, step.shape, len(step.operands), step.stream)
+        moment = None if step.event is None else step.event.moment
+        return int(step.kind), answers, step.stream, moment, entry, step.result_at
 
     def end_graph(self) -> None:
         """The executable graph may still run: the driver then frees it when it has ended."""
@@ -113,8 +134,15 @@ class Repeater:
         context: int,
         choice: Choice,
         counts: Counter[str],
+        native: Cuda,
+        direct: Direct,
+        go_on: Callable[[], None],
     ) -> None:
+        """`go_on`: raises CudaError where the session has been interrupted."""
         self._driver = driver
+        self._native = native
+        self._direct = direct
+        self._go_on = go_on
         self._memory = memory
         self._streams = streams
         self._launcher = launcher
@@ -130,7 +158,7 @@ class Repeater:
         prepared = body.prepared
         if prepared is None:
             try:
-                prepared = body.prepared = _Prepared(body, self._launcher)
+                prepared = body.prepared = _Prepared(body, self._launcher, self._direct)
             except _Declined:
                 return None
         for stream in prepared.streams:
@@ -139,15 +167,7 @@ class Repeater:
         count = stop.iterations
         operands = [_operands(step, columns, count + (index < stop.step)) for index, step in enumerate(body.steps)]
         done = self._with_graphs(body, prepared, operands, count)
-        for iteration in range(done, count):
-            failed = self._one(body, prepared, operands, iteration, len(body.steps), results)
-            if failed is not None:
-                return Stop(iteration, *failed)
-        if stop.step:
-            failed = self._one(body, prepared, operands, count, stop.step, results)
-            if failed is not None:
-                return Stop(count, *failed)
-        return stop
+        return self._steps(body, prepared, operands, results, (done, 0), (count, stop.step)) or stop
 
     def close(self) -> None:
         """Ends the graphs. Nothing of them runs, or the context is lost."""
@@ -179,10 +199,9 @@ class Repeater:
             return done
         driver.synchronize_stream(prepared.stream)
         started = time.perf_counter_ns()
-        for iteration in range(each, 2 * each):
-            failed = self._one(body, prepared, operands, iteration, len(body.steps), None)
-            if failed is not None:
-                raise failed[1]
+        failed = self._steps(body, prepared, operands, None, (each, 0), (2 * each, 0))
+        if failed is not None and failed.error is not None:
+            raise failed.error
         driver.synchronize_stream(prepared.stream)
         middle = time.perf_counter_ns()
         done = self._graphs_from(body, prepared, operands, 2 * each, 3 * each)
@@ -198,14 +217,8 @@ class Repeater:
         refuses a graph, or a change to one, has done nothing yet: the rest goes step by step."""
         each = prepared.iterations
         while begin + each <= end:
-            nodes = [
-                self._node(step, operands[index][begin + iteration].tobytes())
-                for iteration in range(each)
-                for index, step in enumerate(body.steps)
-                if step.kind is not Kind.NOTHING
-            ]
             try:
-                self._launch_graph(prepared, nodes)
+                self._launch_graph(body, prepared, operands, begin)
             except DriverError as error:
                 log.info("a loop goes on without its graph: %s", error)
                 self._counts["graphs_given_up"] += 1
@@ -218,16 +231,23 @@ class Repeater:
             begin += each
         return begin
 
-    def _launch_graph(self, prepared: _Prepared, nodes: list[Node]) -> None:
+    def _launch_graph(self, body: Body, prepared: _Prepared, operands: list[Operands], begin: int) -> None:
+        def node(index: int) -> Node:
+            iteration, step = divmod(index, len(working))
+            return self._node(body.steps[working[step]], operands[working[step]][begin + iteration].tobytes())
+
+        working = prepared.working
         if prepared.graph is None:
-            prepared.graph = Graph(self._driver, self._context, nodes)
+            nodes = [node(index) for index in range(prepared.iterations * len(working))]
+            prepared.graph = Graph(self._driver, self._native, self._direct, self._context, nodes)
             self._with_graph[id(prepared)] = prepared
             if len(self._with_graph) > GRAPHS:
                 self._with_graph.popitem(last=False)[1].end_graph()
         else:
-            prepared.graph.change(nodes)
             self._with_graph.move_to_end(id(prepared))
-        prepared.graph.launch(prepared.stream)
+        tables = [_table(operands[index]) for index in working]
+        while (changed := prepared.graph.launch(tables, begin, prepared.stream)) is not None:
+            prepared.graph.change(changed, node(changed))
 
     def _node(self, step: Step, operands: bytes) -> Node:
         if step.kind is Kind.LAUNCH:
@@ -238,26 +258,36 @@ class Repeater:
         return Node(step.kind, operands, work=CopyWork(*_COPY.unpack_from(operands)))
 
     # Step by step -----------------------------------------------------------------------------------------------
-    def _one(
+    def _steps(
         self,
         body: Body,
         prepared: _Prepared,
         operands: list[Operands],
-        iteration: int,
-        steps: int,
         results: Results | None,
-    ) -> tuple[int, CudaError] | None:
-        """The first steps of one iteration; what failed of them."""
-        for index, step in enumerate(body.steps[:steps]):
+        begin: Place,
+        end: Place,
+    ) -> Stop | None:
+        """Does the steps from one place to another; where one has failed, and with what."""
+        tables = [_table(each) for each in operands]
+        answers = None if results is None else _table(results)
+        while True:
+            reached = prepared.steps.run(tables, answers, begin, end)
+            if reached is None:
+                return None
+            iteration, index, fault = reached
             try:
+                if fault is not None:
+                    raise self._driver.error(*fault)
+                self._go_on()
+                step = body.steps[index]
                 data = operands[index][iteration].data if len(operands[index]) else memoryview(b"")
                 row = results[iteration] if results is not None and step.kind is Kind.READ else None
                 self._step(step, data, prepared.answers[index], row)
             except DriverError as error:
-                return index, to_cuda(error)
+                return Stop(iteration, index, to_cuda(error))
             except CudaError as error:
-                return index, error
-        return None
+                return Stop(iteration, index, error)
+            begin = (iteration, index + 1)
 
     def _step(self, step: Step, data: memoryview, answers: bool, results: npt.NDArray[np.uint8] | None) -> None:
         memory, kind = self._memory, step.kind
@@ -318,6 +348,12 @@ class Repeater:
             return good
 
         return inside
+
+
+def _table(array: npt.NDArray[np.uint8]) -> Table:
+    """Where an array of a row for each iteration lies."""
+    assert array.flags.c_contiguous
+    return array.ctypes.data, array.shape[1]
 
 
 def _fixed_once_made(step: Step) -> bool:

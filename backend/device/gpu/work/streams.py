@@ -5,9 +5,8 @@ has no time. Guest streams are real streams, so their work overlaps as it does n
 with its waiting for all blocking streams. The per-thread default stream is a blocking stream of the session's: CUDA's own would be the host
 thread's, and the guest's threads share one on the tape.
 
-A copy from the guest in the legacy stream is over, for the guest, when the call returns: a synchronous one of pageable memory, or managed and mapped
-memory that changes sides. Here it is on its way then (staging.py). So work of a non-blocking stream, which does not wait for the legacy one,
-waits for such copies (`wrote`): an event for each run of them that such work follows.
+A copy from the guest in the legacy stream is over, for the guest, when the call returns, and here it is on its way then. So work of non-blocking
+streams waits for such copies, the plane's and ours; the plane knows them all (backend/plane/src/device/cuda/order.rs).
 
 One thread at a time.
 Source: CUDA runtime API, "Stream synchronization behavior", "Event Management".
@@ -18,39 +17,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
+from farlane.backend.device.gpu.driver.errors import called
 from farlane.backend.device.gpu.driver.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE
-
-
-@dataclass(eq=False)
-class Stream:
-    """`handle`: the driver's."""
-
-    handle: int
-    alive: bool = True
-    blocking: bool = True
-    behind: int = 0  # copies in the legacy stream that its work waits for
+from farlane.backend.plane import Cuda, Moment, Stream
 
 
 @dataclass(eq=False)
 class Event:
+    """`moment`: the driver's handle, and whether it was recorded, for the plane and for us."""
+
+    moment: Moment
     handle: int
     flags: int
-    recorded: bool = False
     alive: bool = True
 
 
 class Streams:
     """The streams and events of one session."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, native: Cuda) -> None:
         self._driver = driver
+        self._native = native
         self._defaults: dict[int, Stream] = {}
         self._streams: set[Stream] = set()
         self._events: set[Event] = set()
-        # Copies from the guest in the legacy stream; those before the mark; and those that are over.
-        self._writes = self._marked = self._done = 0
-        self._mark: int | None = None  # the event behind them
 
     def default(self, number: int) -> Stream:
         found = self._defaults.get(number)
@@ -74,12 +65,13 @@ class Streams:
         self.check(stream)
         if stream in self._defaults.values():
             raise CudaError(INVALID_RESOURCE_HANDLE, "a default stream cannot be destroyed")
-        stream.alive = False
+        stream.end()
         self._streams.discard(stream)
         self._driver.destroy_stream(stream.handle)
 
     def create_event(self, flags: int) -> Event:
-        event = Event(self._driver.create_event(flags & (BLOCKING_SYNC | DISABLE_TIMING)), flags)
+        handle = self._driver.create_event(flags & (BLOCKING_SYNC | DISABLE_TIMING))
+        event = Event(Moment(handle), handle, flags)
         self._events.add(event)
         return event
 
@@ -93,14 +85,14 @@ class Streams:
         self.check(stream)
         self.check_event(event)
         self._driver.record_event(event.handle, stream.handle)
-        event.recorded = True
+        event.moment.record()
 
     def elapsed_ms(self, start: Event, end: Event) -> float:
         for event in (start, end):
             self.check_event(event)
             if event.flags & DISABLE_TIMING:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
-            if not event.recorded:
+            if event.moment.nanoseconds is None:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
         return self._driver.elapsed_ms(start.handle, end.handle)
 
@@ -111,29 +103,16 @@ class Streams:
     def check(self, stream: Stream) -> None:
         if not stream.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, "the stream has been destroyed")
-        if stream.behind != self._writes and not stream.blocking:
-            self._follow(stream)
+        if not stream.blocking:
+            called(self._driver, self._native.follow, stream)
 
     def wrote(self, stream: Stream) -> None:
         """A copy from the guest was issued in the stream."""
-        if stream.handle == LEGACY:
-            self._writes += 1
+        self._native.wrote(stream)
 
     def synchronized(self) -> None:
         """All work was waited for."""
-        self._done = self._writes
-
-    def _follow(self, stream: Stream) -> None:
-        """The stream's work waits for the copies so far."""
-        stream.behind = self._writes
-        if self._done == self._writes:
-            return
-        if self._mark is None:
-            self._mark = self._driver.create_event(DISABLE_TIMING)
-        if self._marked != self._writes:
-            self._driver.record_event(self._mark, LEGACY)
-            self._marked = self._writes
-        self._driver.wait_event(stream.handle, self._mark)
+        self._native.synchronized()
 
     def check_event(self, event: Event) -> None:
         if not event.alive:
@@ -142,15 +121,11 @@ class Streams:
     def end(self) -> tuple[list[Stream], list[Event]]:
         """Forgets everything; the caller destroys the handles of what is returned, or their context."""
         streams, events = list(self._streams), list(self._events)
-        if self._mark is not None:
-            events.append(Event(self._mark, DISABLE_TIMING))
-        self._writes = self._marked = self._done = 0
-        self._mark = None
         self._streams.clear()
         self._events.clear()
         self._defaults.clear()
         for stream in streams:
-            stream.alive = False
+            stream.end()
         for event in events:
             event.alive = False
         return streams, events

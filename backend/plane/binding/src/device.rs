@@ -1,8 +1,12 @@
 //! What Python gives the plane to work on by itself: allocation maps, launches that are laid out.
 
-use plane::device::laid::{self, Laid};
-use plane::device::{direct, gate, moment, ranges};
+use crate::cuda::{Cuda, Stream};
+use plane::device::cuda::kernel::{Kernel, Parameters};
+use plane::device::host::{Code, Host};
+use plane::device::launch::{self, Launch};
+use plane::device::{direct, gate, objects, ranges};
 use pyo3::prelude::*;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,17 +40,18 @@ impl Ranges {
     }
 }
 
-/// When an event was recorded.
+/// An event: when it was recorded.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Moment {
-    pub inner: Arc<moment::Moment>,
+    pub inner: Arc<objects::Moment>,
 }
 
 #[pymethods]
 impl Moment {
     #[new]
-    fn new() -> Self {
-        Self { inner: Arc::default() }
+    #[pyo3(signature = (handle = 0))]
+    fn new(handle: usize) -> Self {
+        Self { inner: Arc::new(objects::Moment::new(handle)) }
     }
 
     #[getter]
@@ -98,7 +103,7 @@ impl Gate {
 /// A launch that is laid out.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Entry {
-    pub inner: Arc<laid::Entry>,
+    pub inner: Arc<launch::Entry>,
 }
 
 /// What the plane does by itself for one context.
@@ -111,7 +116,18 @@ pub struct Direct {
 impl Direct {
     #[new]
     fn new(ranges: &Ranges, backed: bool) -> Self {
-        Self { inner: Arc::new(direct::Direct::new(ranges.inner.clone(), backed)) }
+        Self { inner: Arc::new(direct::Direct::new(ranges.inner.clone(), Box::new(Host { backed }))) }
+    }
+
+    /// On a device behind a driver.
+    #[staticmethod]
+    fn on_driver(ranges: &Ranges, cuda: &Cuda) -> Self {
+        Self { inner: Arc::new(direct::Direct::new(ranges.inner.clone(), Box::new(cuda.inner.clone()))) }
+    }
+
+    /// What the plane has done by itself, by kind.
+    fn counts(&self) -> HashMap<&'static str, u64> {
+        self.inner.counts().into_iter().collect()
     }
 
     #[getter]
@@ -155,9 +171,14 @@ impl Direct {
         self.inner.speak();
     }
 
+    /// Whether the plane has issued launches that may print, since this was last asked.
+    fn take_printing(&self) -> bool {
+        self.inner.take_printing()
+    }
+
     /// A launch of which nothing is left to do but to count it.
     fn counted(&self) -> Entry {
-        Entry { inner: Arc::new(self.inner.entry(None)) }
+        Entry { inner: Arc::new(self.inner.entry(Launch::Counted)) }
     }
 
     /// A launch that needs only its parameters and its number.
@@ -177,7 +198,7 @@ impl Direct {
         limit: u64,
         keep: Py<PyAny>,
     ) -> Entry {
-        let laid = Laid {
+        let code = Code {
             // SAFETY: the caller gives the address of such a function.
             run: unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut u8, *mut u8) -> i32>(run) },
             launch: launch as *mut u8,
@@ -191,11 +212,46 @@ impl Direct {
             limit,
             keep: Box::new(keep),
         };
-        Entry { inner: Arc::new(self.inner.entry(Some(laid))) }
+        Entry { inner: Arc::new(self.inner.entry(Launch::Code(code))) }
+    }
+
+    /// A launch by the driver that needs only its parameters.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (cuda, function, grid, block, shared_bytes, stream, parameters, size, pointers, *, prints, keep))]
+    fn lay_out_kernel(
+        &self,
+        cuda: &Cuda,
+        function: usize,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared_bytes: u32,
+        stream: &Stream,
+        parameters: usize,
+        size: usize,
+        pointers: usize,
+        prints: bool,
+        keep: Py<PyAny>,
+    ) -> Entry {
+        let kernel = Kernel {
+            cuda: cuda.inner.clone(),
+            function,
+            grid,
+            block,
+            shared_bytes,
+            stream: stream.inner.clone(),
+            parameters: Parameters { address: parameters, size, pointers },
+            prints,
+            keep: Box::new(keep),
+        };
+        Entry { inner: Arc::new(self.inner.entry(Launch::Kernel(kernel))) }
     }
 }
 
 /// What an entry was laid out from.
-pub fn kept(entry: &laid::Entry) -> Option<&Py<PyAny>> {
-    entry.laid().and_then(|laid| laid.keep.downcast_ref())
+pub fn kept(entry: &launch::Entry) -> Option<&Py<PyAny>> {
+    match entry.launch() {
+        Launch::Counted => None,
+        Launch::Code(code) => code.keep.downcast_ref(),
+        Launch::Kernel(kernel) => kernel.keep.downcast_ref(),
+    }
 }

@@ -2,8 +2,13 @@
 //!
 //! Nothing is decided here. The GIL is released wherever the plane waits, listens or stops.
 
+mod cuda;
 mod device;
+mod loops;
+mod payloads;
+mod repeat;
 mod replay;
+mod standing;
 
 use bytes::Bytes;
 use plane::call::Code;
@@ -267,10 +272,19 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::Gate>()?;
     module.add_class::<device::Entry>()?;
     module.add_class::<device::Direct>()?;
-    module.add_class::<replay::Standing>()?;
+    module.add_class::<cuda::Cuda>()?;
+    module.add_class::<cuda::Stream>()?;
+    module.add_class::<repeat::Body>()?;
+    module.add_class::<repeat::Graph>()?;
+    module.add_class::<standing::Standing>()?;
+    module.add_class::<loops::Columns>()?;
+    module.add_class::<payloads::Payloads>()?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;
     module.add("ProtocolError", module.py().get_type::<replay::ProtocolError>())?;
+    module.add("DeadTransport", module.py().get_type::<replay::DeadTransport>())?;
+    module.add("DriverFault", module.py().get_type::<cuda::DriverFault>())?;
+    module.add("CUDA_FUNCTIONS", plane::device::cuda::functions::NAMES)?;
     module.add("CallGone", module.py().get_type::<CallGone>())?;
     module.add("MessageRefused", module.py().get_type::<MessageRefused>())?;
     Ok(())

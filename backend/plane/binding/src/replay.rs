@@ -1,11 +1,20 @@
 //! A session's replay as Python sees it, and the control plane as the replay sees it.
 
+use crate::cuda::known;
 use crate::device::{kept, Direct, Entry, Moment};
+use crate::loops::{plain, Columns};
+use crate::payloads::Payloads;
+use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
-use plane::device::{laid, moment};
-use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Step};
-use plane::replay::errors::{self, CudaError};
+use plane::device::work::Fault;
+use plane::device::{launch, objects};
+use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Stop};
+use plane::replay::errors::CudaError;
+use plane::replay::loops::columns;
+use plane::replay::loops::plans::{Plan, Worth};
+use plane::replay::loops::template::Template;
+use plane::replay::loops::Prices;
 use plane::replay::{Bounds, Sink};
 use plane::{Gone, Received};
 use pyo3::buffer::PyBuffer;
@@ -13,7 +22,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tape::operations::code;
@@ -30,67 +39,26 @@ create_exception!(
     "The guest broke a rule of the tape; the message names it."
 );
 
-/// How a session stands.
-#[pyclass(frozen, module = "farlane.backend.plane")]
-pub struct Standing {
-    inner: Arc<errors::Standing>,
-}
-
-#[pymethods]
-impl Standing {
-    #[new]
-    fn new() -> Self {
-        Self { inner: Arc::default() }
-    }
-
-    #[getter]
-    fn lost(&self) -> bool {
-        self.inner.lost.load(Ordering::Relaxed)
-    }
-
-    #[getter]
-    fn deferred(&self) -> bool {
-        self.inner.deferred.load(Ordering::Relaxed)
-    }
-
-    #[getter]
-    fn failures(&self) -> u64 {
-        self.inner.failures.load(Ordering::Relaxed)
-    }
-
-    #[getter]
-    fn interrupted(&self) -> bool {
-        self.inner.interrupted.load(Ordering::Relaxed)
-    }
-
-    fn interrupt(&self) {
-        self.inner.interrupted.store(true, Ordering::Relaxed);
-    }
-
-    /// An object has ended to which launches may have been resolved.
-    fn object_ended(&self) {
-        self.inner.resolved.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// An event has ended.
-    fn event_ended(&self) {
-        self.inner.events.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn set_poisoned(&self, poisoned: bool) {
-        self.inner.poisoned.store(poisoned, Ordering::Relaxed);
-    }
-}
+create_exception!(
+    farlane_plane,
+    DeadTransport,
+    PyException,
+    "The guest is gone: the stream was cancelled or the connection broke."
+);
 
 /// The methods of the control plane.
 struct Hands {
     operate: Py<PyAny>,
     launch: Py<PyAny>,
     failure: Py<PyAny>,
+    fault: Py<PyAny>,
     account: Py<PyAny>,
     stream: Py<PyAny>,
     event: Py<PyAny>,
-    look_ahead: Py<PyAny>,
+    plan: Py<PyAny>,
+    repeat: Py<PyAny>,
+    choose: Py<PyAny>,
+    expect: Py<PyAny>,
     end_group: Py<PyAny>,
     note: Py<PyAny>,
     explain: Py<PyAny>,
@@ -104,10 +72,14 @@ impl Hands {
             operate: method("operate")?,
             launch: method("launch")?,
             failure: method("failure")?,
+            fault: method("fault")?,
             account: method("account")?,
             stream: method("stream")?,
             event: method("event")?,
-            look_ahead: method("look_ahead")?,
+            plan: method("plan")?,
+            repeat: method("repeat")?,
+            choose: method("choose")?,
+            expect: method("expect")?,
             end_group: method("end_group")?,
             note: method("note")?,
             explain: method("explain")?,
@@ -143,16 +115,17 @@ impl Control for Hand<'_> {
     type Abort = PyErr;
     type Pieces = Py<PyAny>;
     type Launch = Py<PyAny>;
-    type Steps = Py<PyAny>;
+    type Condition = Py<PyAny>;
+    type Plan = Py<PyAny>;
 
-    fn operate(&mut self, record: &Record<'_>, inside: bool) -> Attempt<Outcome<Self>, PyErr> {
+    fn operate(&mut self, record: &Record<'_>) -> Attempt<Outcome<Self>, PyErr> {
         let row = record.row;
         self.0.attempt(row.name, |py| {
             let bytes = PyBytes::new(py, record.bytes);
-            let done = self.0.operate.bind(py).call1((row.code, record.flags, bytes, inside))?;
+            let done = self.0.operate.bind(py).call1((row.code, record.flags, bytes))?;
             Ok(match (row.code, row.answer) {
                 (code::LAUNCH, _) => Outcome::Launched(done.unbind()),
-                (code::REPEAT | code::CONDITIONAL, _) => Outcome::Steps(done.unbind()),
+                (code::CONDITIONAL, _) => Outcome::Condition(done.unbind()),
                 (_, Answer::Data) => {
                     let (total, pieces): (u64, Bound<'_, PyAny>) = done.extract()?;
                     Outcome::Reading(total, pieces.try_iter()?.into_any().unbind())
@@ -182,48 +155,79 @@ impl Control for Hand<'_> {
         record: &[u8],
         start: usize,
         end: usize,
-    ) -> Attempt<Option<Arc<laid::Entry>>, PyErr> {
+    ) -> Attempt<Option<Arc<launch::Entry>>, PyErr> {
         self.0.attempt("LAUNCH", |py| {
             let entry = self.0.launch.bind(py).call1((launch, PyBytes::new(py, record), start, end))?;
             Ok(if entry.is_none() { None } else { Some(entry.cast::<Entry>()?.get().inner.clone()) })
         })
     }
 
-    fn failure(&mut self, entry: &laid::Entry) -> Result<CudaError, PyErr> {
+    fn failure(&mut self, entry: &launch::Entry) -> Result<CudaError, PyErr> {
         let raised = self.0.attempt("LAUNCH", |py| self.0.failure.call1(py, (kept(entry),)))?;
         Ok(raised.err().unwrap_or_else(|| CudaError::ours("a launch failed without an error".into())))
     }
 
-    fn account(&mut self, entry: &laid::Entry, nanoseconds: u64) -> Result<(), PyErr> {
+    fn fault(&mut self, fault: Fault) -> Result<CudaError, PyErr> {
+        let raised = self.0.attempt(fault.call, |py| self.0.fault.call1(py, (fault.code, fault.call)))?;
+        Ok(raised.err().unwrap_or_else(|| CudaError::ours(format!("{} failed without an error", fault.call))))
+    }
+
+    fn account(&mut self, entry: &launch::Entry, nanoseconds: u64) -> Result<(), PyErr> {
         Python::attach(|py| self.0.account.call1(py, (kept(entry), nanoseconds)).map(drop))
     }
 
-    fn stream(&mut self, number: u32) -> Attempt<(), PyErr> {
-        self.0.attempt("stream", |py| self.0.stream.call1(py, (number,)).map(drop))
+    fn stream(&mut self, number: u32) -> Attempt<Arc<objects::Stream>, PyErr> {
+        self.0.attempt("stream", |py| known(&self.0.stream.bind(py).call1((number,))?))
     }
 
-    fn event(&mut self, number: u32) -> Attempt<Arc<moment::Moment>, PyErr> {
+    fn event(&mut self, number: u32) -> Attempt<Arc<objects::Moment>, PyErr> {
         self.0.attempt("event", |py| Ok(self.0.event.bind(py).call1((number,))?.cast::<Moment>()?.get().inner.clone()))
     }
 
-    fn step(&mut self, steps: &mut Py<PyAny>) -> Attempt<Step, PyErr> {
-        self.0.attempt("REPEAT", |py| {
-            let Some(step) = steps.bind(py).try_iter()?.next() else {
-                return Ok(Step::Over);
-            };
-            let step = step?;
-            if let Ok(records) = step.cast::<PyBytes>() {
-                return Ok(Step::Records(records.as_bytes().to_vec()));
-            }
-            if let Ok((record, code, message, sticky)) = step.extract::<(Vec<u8>, i32, String, bool)>() {
-                return Ok(Step::Failed(record, CudaError { code, message, sticky }));
-            }
-            Ok(Step::Results(PyBuffer::<u8>::get(&step)?.to_vec(py)?))
+    fn plan(&mut self, template: &Arc<Template>, constants: &[(usize, u64)]) -> Result<Option<Plan<Py<PyAny>>>, PyErr> {
+        type Made = (Py<PyAny>, Vec<Vec<u64>>, bool);
+        Python::attach(|py| {
+            let constants: HashMap<usize, u64> = constants.iter().copied().collect();
+            let made: Option<Made> = self.0.plan.call1(py, (plain(py, template)?, constants))?.extract(py)?;
+            Ok(made.map(|(plan, paths, answers)| Plan::new(plan, paths, answers)))
         })
     }
 
-    fn look_ahead(&mut self, records: &[u8]) -> Result<(), PyErr> {
-        Python::attach(|py| self.0.look_ahead.call1(py, (PyBytes::new(py, records),)).map(drop))
+    fn repeat(
+        &mut self,
+        plan: &Py<PyAny>,
+        columns: &Arc<columns::Columns>,
+        first: u64,
+        left: u64,
+        fresh: bool,
+        results: &mut Vec<u8>,
+    ) -> Attempt<Option<Stop>, PyErr> {
+        type Done = (u64, Option<usize>, Option<(i32, String, bool)>, bool);
+        self.0.attempt("REPEAT", |py| {
+            let columns = Columns { inner: columns.clone() };
+            let done = self.0.repeat.bind(py).call1((plan, columns, first, left, fresh))?;
+            let Some((done, added)): Option<(Done, Bound<'_, PyAny>)> = done.extract()? else {
+                return Ok(None);
+            };
+            let added = PyBuffer::<u8>::get(&added)?;
+            let begin = results.len();
+            results.resize(begin + added.len_bytes(), 0);
+            added.copy_to_slice(py, &mut results[begin..])?;
+            let (iterations, step, error, again) = done;
+            let error = error.map(|(code, message, sticky)| CudaError { code, message, sticky });
+            Ok(Some(Stop { iterations, step, error, again }))
+        })
+    }
+
+    fn choose(&mut self, condition: &Py<PyAny>) -> Attempt<Option<u32>, PyErr> {
+        self.0.attempt("CONDITIONAL", |py| self.0.choose.call1(py, (condition,))?.extract(py))
+    }
+
+    fn expect(&mut self, launches: &[Vec<u8>]) -> Result<(), PyErr> {
+        Python::attach(|py| {
+            let launches: Vec<_> = launches.iter().map(|each| PyBytes::new(py, each)).collect();
+            self.0.expect.call1(py, (launches,)).map(drop)
+        })
     }
 
     fn looks_ahead(&self) -> bool {
@@ -273,12 +277,15 @@ impl Sink for Sent<'_> {
 /// The replay of one session.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Replay {
-    inner: Mutex<plane::replay::Replay<Py<PyAny>>>,
+    inner: Mutex<plane::replay::Replay<Py<PyAny>, Py<PyAny>>>,
     hands: Hands,
 }
 
 impl Replay {
-    fn locked<T>(&self, work: impl FnOnce(&mut plane::replay::Replay<Py<PyAny>>) -> PyResult<T>) -> PyResult<T> {
+    fn locked<T>(
+        &self,
+        work: impl FnOnce(&mut plane::replay::Replay<Py<PyAny>, Py<PyAny>>) -> PyResult<T>,
+    ) -> PyResult<T> {
         let mut inner =
             self.inner.try_lock().ok_or_else(|| PyRuntimeError::new_err("two threads replay one session"))?;
         work(&mut inner)
@@ -289,6 +296,7 @@ fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
     match end {
         End::Broken(rule) => ProtocolError::new_err(rule),
         End::Gone => gone(),
+        End::Interrupted => DeadTransport::new_err("the guest is gone"),
         End::Abort(raised) => raised,
     }
 }
@@ -296,17 +304,22 @@ fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
 #[pymethods]
 impl Replay {
     #[new]
-    #[pyo3(signature = (control, direct, standing, *, tape_version, message_bytes, credit_bytes))]
+    #[pyo3(signature = (control, direct, standing, payloads, *, tape_version, message_bytes, credit_bytes))]
     fn new(
         control: &Bound<'_, PyAny>,
         direct: &Direct,
         standing: &Standing,
+        payloads: &Payloads,
         tape_version: u32,
         message_bytes: usize,
         credit_bytes: usize,
     ) -> PyResult<Self> {
         let bounds = Bounds { message_bytes, credit_bytes };
-        let inner = plane::replay::Replay::new(tape_version, bounds, direct.inner.clone(), standing.inner.clone());
+        let (by_plane, by_control): ([u64; 3], [u64; 3]) = control.getattr("prices")?.extract()?;
+        let worth = |[planning, planning_record, asking]: [u64; 3]| Worth { planning, planning_record, asking };
+        let prices = Prices { by_plane: worth(by_plane), by_control: worth(by_control) };
+        let (direct, standing, payloads) = (direct.inner.clone(), standing.inner.clone(), payloads.inner.clone());
+        let inner = plane::replay::Replay::new(tape_version, bounds, prices, direct, standing, payloads);
         Ok(Self { inner: Mutex::new(inner), hands: Hands::new(control)? })
     }
 
@@ -314,6 +327,11 @@ impl Replay {
     #[getter]
     fn remembered(&self) -> PyResult<usize> {
         self.locked(|inner| Ok(inner.remembered()))
+    }
+
+    /// What the control plane has made of a template.
+    fn plans(&self, py: Python<'_>, template: u32) -> PyResult<Vec<Py<PyAny>>> {
+        self.locked(|inner| Ok(inner.plans(template).map(|plan| plan.clone_ref(py)).collect()))
     }
 
     /// Replays one message of a group; `sink` is given the replies, each a message.
@@ -338,8 +356,8 @@ impl Replay {
         })
     }
 
-    /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more. `rest` is called when
-    /// nothing is left to be replayed, again and again until it returns true.
+    /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more.
+    /// `rest` is called when nothing is left to be replayed, again and again until it returns true.
     ///
     /// Raises ProtocolError, CallGone, MessageRefused, and what the control plane ends the session with.
     #[pyo3(signature = (call, rest = None))]
@@ -366,7 +384,7 @@ impl Replay {
 
 /// The next message. `rest` is called while none is there.
 fn next(
-    replay: &mut plane::replay::Replay<Py<PyAny>>,
+    replay: &mut plane::replay::Replay<Py<PyAny>, Py<PyAny>>,
     call: &plane::Call,
     rest: Option<&Py<PyAny>>,
 ) -> PyResult<Received> {

@@ -1,4 +1,4 @@
-//! Copies, sets and launches that need nothing but the host's memory and processor.
+//! What the plane does by itself for one context.
 //!
 //! Python opens contexts, decides what is allocated where, compiles kernels and lays their launches out; what it has laid out is done here
 //! without it. Everything that is not plain (a range that no allocation holds, a launch that was laid out before something changed) is left
@@ -7,18 +7,17 @@
 //! One thread works at a time; `interrupt` and the switches may be used by any. Whoever gives the memory back holds the [`Gate`] first.
 
 use super::gate::Gate;
-use super::laid::{Entry, Laid, Ran};
+use super::host::Code;
+use super::launch::{Entry, Launch, Ran};
+use super::objects::{Moment, Stream};
 use super::ranges::{Ranges, Rows};
+use super::work::{Awaited, Fault, Timed, Tried, Work};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Instant;
 
-/// What reading memory that holds nothing shows.
-static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
-/// The most bytes that one result holds.
-pub const PIECE: usize = 1 << 20;
 /// After so long a kernel's use is told to Python.
 const ACCOUNT: u64 = 1_000_000;
 
@@ -29,32 +28,61 @@ struct Running {
     abort: usize,
 }
 
+/// What was done here, by kind. One thread counts.
+#[derive(Default)]
+struct Counter(AtomicU64);
+
+impl Counter {
+    fn add(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Counters {
+    launches: Counter,
+    writes: Counter,
+    reads: Counter,
+    copies: Counter,
+    sets: Counter,
+    records: Counter,
+    waits: Counter,
+    synchronizations: Counter,
+    queries: Counter,
+    graphs: Counter,
+}
+
 /// See the module's page.
 pub struct Direct {
     ranges: Arc<Ranges>,
-    /// Whether addresses are memory; else nothing is there, and reads show zeros.
-    backed: bool,
+    work: Box<dyn Work>,
+    timed: Timed,
     enabled: AtomicBool,
     epoch: AtomicU64,
     launches: AtomicU64,
     nanoseconds: AtomicU64,
     spoken: AtomicBool,
+    printing: AtomicBool,
     running: Mutex<Running>,
+    counters: Counters,
     pub gate: Arc<Gate>,
 }
 
 impl Direct {
     #[must_use]
-    pub fn new(ranges: Arc<Ranges>, backed: bool) -> Self {
+    pub fn new(ranges: Arc<Ranges>, work: Box<dyn Work>) -> Self {
         Self {
             ranges,
-            backed,
+            timed: work.timed(),
+            work,
             enabled: AtomicBool::new(true),
             epoch: AtomicU64::new(0),
             launches: AtomicU64::new(0),
             nanoseconds: AtomicU64::new(0),
             spoken: AtomicBool::new(false),
+            printing: AtomicBool::new(false),
             running: Mutex::default(),
+            counters: Counters::default(),
             gate: Arc::default(),
         }
     }
@@ -67,6 +95,13 @@ impl Direct {
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Acquire)
+    }
+
+    /// The calling thread replays a message.
+    pub fn enter(&self) {
+        if self.is_enabled() {
+            self.work.enter();
+        }
     }
 
     /// What was laid out is so no longer.
@@ -84,10 +119,29 @@ impl Direct {
         self.launches.store(number, Ordering::Relaxed);
     }
 
-    /// How long the plane itself has worked here.
+    /// How long the plane itself has worked here, or waited for the device.
     #[must_use]
     pub fn nanoseconds(&self) -> u64 {
         self.nanoseconds.load(Ordering::Relaxed)
+    }
+
+    /// What the plane has done here by itself so far, by kind.
+    #[must_use]
+    pub fn counts(&self) -> [(&'static str, u64); 10] {
+        let all = &self.counters;
+        [
+            ("launches", &all.launches),
+            ("writes", &all.writes),
+            ("reads", &all.reads),
+            ("copies", &all.copies),
+            ("sets", &all.sets),
+            ("records", &all.records),
+            ("waits", &all.waits),
+            ("synchronizations", &all.synchronizations),
+            ("queries", &all.queries),
+            ("graphs", &all.graphs),
+        ]
+        .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
     }
 
     /// There is output to be fetched.
@@ -100,7 +154,12 @@ impl Direct {
         self.spoken.load(Ordering::Relaxed) && self.spoken.swap(false, Ordering::Relaxed)
     }
 
-    /// Ends the kernel that runs, and leaves all later ones to Python. From any thread.
+    /// Whether the plane has issued launches that may print, since the last time that this was asked.
+    pub fn take_printing(&self) -> bool {
+        self.printing.swap(false, Ordering::Relaxed)
+    }
+
+    /// Ends the kernel that runs, where that can be, and leaves all later ones to Python. From any thread.
     pub fn interrupt(&self) {
         let mut running = self.running.lock();
         running.interrupted = true;
@@ -112,46 +171,58 @@ impl Direct {
 
     /// A launch, as it is laid out now.
     #[must_use]
-    pub fn entry(&self, laid: Option<Laid>) -> Entry {
-        Entry { laid, epoch: self.epoch.load(Ordering::Acquire), spent: AtomicU64::new(0) }
+    pub fn entry(&self, launch: Launch) -> Entry {
+        Entry { launch, epoch: self.epoch.load(Ordering::Acquire), spent: AtomicU64::new(0) }
     }
 
     pub fn launch(&self, entry: &Entry, parameters: &[u8]) -> Ran {
         if !self.is_enabled() || entry.epoch != self.epoch.load(Ordering::Acquire) {
             return Ran::Stale;
         }
-        let Some(laid) = &entry.laid else {
-            self.launches.fetch_add(1, Ordering::Relaxed);
-            return Ran::Done;
-        };
-        if parameters.len() != laid.size {
-            return Ran::Stale;
+        match &entry.launch {
+            Launch::Counted => {
+                self.launches.fetch_add(1, Ordering::Relaxed);
+                self.counters.launches.add();
+                Ran::Done
+            }
+            Launch::Code(code) if parameters.len() == code.size => self.run(entry, code, parameters),
+            Launch::Kernel(kernel) if parameters.len() == kernel.size() && !self.running.lock().interrupted => {
+                self.counters.launches.add();
+                if kernel.prints {
+                    self.printing.store(true, Ordering::Relaxed);
+                    self.speak();
+                }
+                kernel.launch(parameters).map_or_else(Ran::Fault, |()| Ran::Done)
+            }
+            Launch::Code(_) | Launch::Kernel(_) => Ran::Stale,
         }
+    }
+
+    /// A graph was launched.
+    pub(super) fn launched_graph(&self) {
+        self.counters.graphs.add();
+    }
+
+    fn run(&self, entry: &Entry, code: &Code, parameters: &[u8]) -> Ran {
         let _held = self.gate.hold();
         {
             let mut running = self.running.lock();
             if running.interrupted {
                 return Ran::Stale;
             }
-            running.abort = laid.launch as usize + laid.abort;
+            running.abort = code.launch as usize + code.abort;
         }
         let number = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
+        self.counters.launches.add();
         let started = Instant::now();
-        // SAFETY: Python has laid it out, for this thread; `size` bytes of parameters have a place.
-        let status = unsafe {
-            parameters.as_ptr().copy_to_nonoverlapping(laid.parameters, laid.size);
-            laid.launch.add(laid.grid_id).cast::<u64>().write(number);
-            laid.launch.add(laid.next_block).cast::<u64>().write(0);
-            (laid.run)(laid.launch, laid.worker)
-        };
-        let nanoseconds = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let status = code.run(number, parameters);
         self.running.lock().abort = 0;
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        let nanoseconds = self.since(started);
         if status != 0 {
             return Ran::Failed;
         }
-        let long = nanoseconds > laid.limit;
-        if laid.provisional || long {
+        let long = nanoseconds > code.limit;
+        if code.provisional || long {
             let spent = entry.spent.fetch_add(nanoseconds, Ordering::Relaxed) + nanoseconds;
             if spent >= ACCOUNT || long {
                 entry.spent.store(0, Ordering::Relaxed);
@@ -161,77 +232,45 @@ impl Direct {
         Ran::Done
     }
 
-    /// Copies packed rows there. False: it is Python's.
-    pub fn write(&self, rows: &Rows, data: &[u8]) -> bool {
-        rows.size() == Some(data.len() as u64)
-            && self.work(&[*rows], |[to]| {
-                if rows.contiguous() {
-                    // SAFETY: one allocation holds all of it (work); `data` is no device memory.
-                    unsafe { data.as_ptr().copy_to_nonoverlapping(to, data.len()) };
-                } else {
-                    for (number, row) in data.chunks_exact(narrow(rows.width)).enumerate() {
-                        // SAFETY: the same.
-                        unsafe { row.as_ptr().copy_to_nonoverlapping(to.add(number * narrow(rows.pitch)), row.len()) };
-                    }
-                }
-            })
+    /// Copies packed rows there.
+    ///
+    /// # Errors
+    /// The driver's, here and below.
+    pub fn write(&self, rows: &Rows, data: &[u8], stream: &Stream) -> Tried {
+        if rows.size() != Some(data.len() as u64) {
+            return Ok(false);
+        }
+        self.work(&[rows], &self.counters.writes, |work| work.write(rows, data, stream))
     }
 
     /// Where rows may be written that follow each other without a gap, as long as the gate is held; `None`: nowhere.
     #[must_use]
     pub fn place(&self, rows: &Rows) -> Option<*mut u8> {
-        (self.backed && self.may_read(rows)).then_some(rows.address as *mut u8)
+        self.may_read(rows).then(|| self.work.place(rows)).flatten()
     }
 
-    /// Copies rows to rows. False: it is Python's.
-    pub fn copy(&self, to: &Rows, from: &Rows) -> bool {
-        let (Some(to_span), Some(from_span), Some(size)) = (to.span(), from.span(), from.size()) else {
-            return false;
-        };
-        let plain = to.contiguous() && from.contiguous();
-        let apart =
-            to.address.saturating_add(to_span) <= from.address || from.address.saturating_add(from_span) <= to.address;
-        (plain || apart)
-            && self.work(&[*to, *from], |[target, source]| {
-                if plain {
-                    // SAFETY: allocations hold all of both (work).
-                    unsafe { source.cast_const().copy_to(target, narrow(size)) };
-                } else {
-                    for row in 0..narrow(to.height) {
-                        // SAFETY: the same; they do not overlap.
-                        unsafe {
-                            source
-                                .add(row * narrow(from.pitch))
-                                .copy_to_nonoverlapping(target.add(row * narrow(to.pitch)), narrow(to.width));
-                        }
-                    }
-                }
-            })
+    /// Copies rows to rows.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn copy(&self, to: &Rows, from: &Rows, stream: &Stream) -> Tried {
+        self.work(&[to, from], &self.counters.copies, |work| work.copy(to, from, stream))
     }
 
-    /// Sets rows to the low bytes of a value. False: it is Python's.
-    pub fn set(&self, rows: &Rows, value: u32, element: u32) -> bool {
+    /// Sets rows to the low bytes of a value.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn set(&self, rows: &Rows, value: u32, element: u32, stream: &Stream) -> Tried {
         let wide = u64::from(element);
         if !matches!(element, 1 | 2 | 4)
             || !rows.width.is_multiple_of(wide)
             || !rows.address.is_multiple_of(wide)
             || !rows.pitch.is_multiple_of(wide)
         {
-            return false;
+            return Ok(false);
         }
-        let bytes = value.to_le_bytes();
-        let pattern = &bytes[..element as usize];
-        self.work(&[*rows], |[to]| {
-            let (width, count) = match rows.size() {
-                Some(size) if rows.contiguous() => (narrow(size), 1),
-                _ => (narrow(rows.width), narrow(rows.height)),
-            };
-            for row in 0..count {
-                // SAFETY: one allocation holds all of it (work); nothing else uses it meanwhile.
-                let row = unsafe { std::slice::from_raw_parts_mut(to.add(row * narrow(rows.pitch)), width) };
-                fill(row, pattern);
-            }
-        })
+        self.work(&[rows], &self.counters.sets, |work| work.set(rows, value, element, stream))
     }
 
     /// Whether these rows may be read here: one after the other without a gap, in one allocation.
@@ -240,58 +279,117 @@ impl Direct {
         rows.contiguous() && rows.span().is_some_and(|span| self.is_enabled() && self.ranges.holds(rows.address, span))
     }
 
-    /// Gives those bytes of rows that may be read, at most [`PIECE`] of them; `None` where they may be no longer.
+    /// Brings a piece of rows that may be read to where `show` finds it.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn fetch(&self, rows: &Rows, from: u64, stream: &Stream) -> Tried {
+        if from == 0 {
+            self.counters.reads.add();
+        }
+        self.waiting(|work| work.fetch(rows, from, stream))
+    }
+
+    /// Gives bytes of rows that may be read, and were fetched; `None` where they may be no longer.
     pub fn show<T>(&self, rows: &Rows, part: Range<u64>, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        let size = narrow(part.end - part.start).min(PIECE);
         let _held = self.gate.hold();
         if !self.may_read(rows) {
             return None;
         }
-        Some(if self.backed {
-            let first = (rows.address + part.start) as *const u8;
-            // SAFETY: one allocation holds all of it. Kernels run on this thread alone, and so does what ends allocations.
-            look(unsafe { std::slice::from_raw_parts(first, size) })
-        } else {
-            look(&ZEROS[..size])
-        })
+        let (mut look, mut shown) = (Some(look), None);
+        self.work.show(rows, part, &mut |bytes| shown = look.take().map(|look| look(bytes)));
+        shown
     }
 
-    /// Does something with rows that allocations hold, one each, given where each of them begins. False: some are not held, or nothing is
-    /// done here.
-    fn work<const N: usize>(&self, rows: &[Rows; N], work: impl FnOnce([*mut u8; N])) -> bool {
+    /// Records the event in the stream.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn record(&self, event: &Moment, stream: &Stream) -> Tried {
+        self.counters.records.add();
+        self.work.record(event, stream)
+    }
+
+    /// The stream's later work waits for the event.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn wait(&self, stream: &Stream, event: &Moment) -> Tried {
+        self.counters.waits.add();
+        self.work.wait(stream, event)
+    }
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn synchronize(&self, what: Awaited<'_>) -> Tried {
+        let done = self.waiting(|work| work.synchronize(what));
+        if done != Ok(false) {
+            self.counters.synchronizations.add();
+        }
+        done
+    }
+
+    /// Whether it is done.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn is_done(&self, what: Awaited<'_>) -> Result<bool, Fault> {
+        self.counters.queries.add();
+        self.work.is_done(what)
+    }
+
+    /// Milliseconds between two events.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn elapsed(&self, start: &Moment, end: &Moment) -> Result<Option<f32>, Fault> {
+        let found = self.work.elapsed(start, end);
+        if found != Ok(None) {
+            self.counters.queries.add();
+        }
+        found
+    }
+
+    /// Does something with rows that allocations hold, one each.
+    fn work<const N: usize>(
+        &self,
+        rows: &[&Rows; N],
+        counter: &Counter,
+        work: impl FnOnce(&dyn Work) -> Tried,
+    ) -> Tried {
         let _held = self.gate.hold();
-        let held = |rows: &Rows| rows.span().is_some_and(|span| self.ranges.holds(rows.address, span));
+        let held = |rows: &&Rows| rows.span().is_some_and(|span| self.ranges.holds(rows.address, span));
         if !self.is_enabled() || !rows.iter().all(held) {
-            return false;
+            return Ok(false);
         }
-        if self.backed {
-            let started = Instant::now();
-            work(rows.map(|rows| rows.address as *mut u8));
-            self.worked(started);
+        let started = (self.timed == Timed::Work).then(Instant::now);
+        let done = work(&*self.work);
+        if let Some(started) = started {
+            self.since(started);
         }
-        true
+        if done != Ok(false) {
+            counter.add();
+        }
+        done
     }
 
-    fn worked(&self, started: Instant) {
+    /// Calls what may wait for the device.
+    fn waiting(&self, work: impl FnOnce(&dyn Work) -> Tried) -> Tried {
+        if self.timed != Timed::Waits {
+            return work(&*self.work);
+        }
+        let started = Instant::now();
+        let done = work(&*self.work);
+        self.since(started);
+        done
+    }
+
+    /// Counts the time since then.
+    fn since(&self, started: Instant) -> u64 {
         let nanoseconds = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        nanoseconds
     }
 }
-
-/// Numbers of bytes that an allocation of this process holds.
-const fn narrow(bytes: u64) -> usize {
-    bytes as usize // x86-64 and AArch64: as wide
-}
-
-fn fill(row: &mut [u8], pattern: &[u8]) {
-    if pattern.iter().all(|&byte| byte == pattern[0]) {
-        row.fill(pattern[0]);
-        return;
-    }
-    for place in row.chunks_exact_mut(pattern.len()) {
-        place.copy_from_slice(pattern);
-    }
-}
-
-#[cfg(test)]
-mod tests;

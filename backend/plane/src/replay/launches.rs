@@ -1,12 +1,14 @@
 //! What a session's numbers stand for, as long as no object ends.
 //!
-//! Launches that were seen before are remembered whole: programs launch the same kernel with the same shape thousands of times. They are found by the fixed
-//! bytes of their records; the parameters, which follow, are the device's to check.
+//! Launches that were seen before are remembered whole: programs launch the same kernel with the same shape thousands
+//! of times. They are found by the fixed bytes of their records; the parameters, which follow, are the device's to
+//! check.
 
 use super::errors::Standing;
-use crate::device::laid::Entry;
-use crate::device::moment::Moment;
-use std::collections::{HashMap, HashSet};
+use crate::device::launch::Entry;
+use crate::device::objects::{Moment, Stream};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use tape::Record;
@@ -28,13 +30,42 @@ pub(crate) struct Known<L> {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
+/// A hash of few instructions. A guest that makes its launches collide slows its own session down, by at most `LIMIT`
+/// comparisons each.
+#[derive(Default)]
+struct Folded(u64);
+
+impl Hasher for Folded {
+    fn write(&mut self, bytes: &[u8]) {
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.write_u64(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
+        words.remainder().iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+        let product = u128::from(self.0 ^ word) * u128::from(ODD);
+        self.0 = (product as u64) ^ (product >> 64) as u64;
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// See the module's page.
 pub(crate) struct Launches<L> {
     standing: Arc<Standing>,
     /// `Standing::resolved` when they were.
     resolved: u64,
-    known: HashMap<[u8; FIXED], Known<L>>,
-    streams: HashSet<u32>,
+    known: HashMap<[u8; FIXED], Known<L>, BuildHasherDefault<Folded>>,
+    streams: HashMap<u32, Arc<Stream>>,
     /// `Standing::events` when they were.
     ended: u64,
     events: HashMap<u32, Arc<Moment>>,
@@ -42,7 +73,14 @@ pub(crate) struct Launches<L> {
 
 impl<L> Launches<L> {
     pub(crate) fn new(standing: Arc<Standing>) -> Self {
-        Self { standing, resolved: 0, known: HashMap::new(), streams: HashSet::new(), ended: 0, events: HashMap::new() }
+        Self {
+            standing,
+            resolved: 0,
+            known: HashMap::default(),
+            streams: HashMap::new(),
+            ended: 0,
+            events: HashMap::new(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -80,10 +118,10 @@ impl<L> Launches<L> {
         }
     }
 
-    /// Whether the stream is known to be there.
-    pub(crate) fn has_stream(&mut self, number: u32) -> bool {
+    /// The stream, if it is known to be there.
+    pub(crate) fn stream(&mut self, number: u32) -> Option<Arc<Stream>> {
         self.current();
-        self.streams.contains(&number)
+        self.streams.get(&number).cloned()
     }
 
     pub(crate) fn event(&mut self, number: u32) -> Option<Arc<Moment>> {
@@ -102,10 +140,10 @@ impl<L> Launches<L> {
         self.events.insert(number, moment);
     }
 
-    pub(crate) fn remember_stream(&mut self, number: u32) {
+    pub(crate) fn remember_stream(&mut self, number: u32, stream: Arc<Stream>) {
         if self.streams.len() >= LIMIT {
             self.streams.clear();
         }
-        self.streams.insert(number);
+        self.streams.insert(number, stream);
     }
 }

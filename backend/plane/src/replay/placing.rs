@@ -10,28 +10,25 @@ use crate::message::{head, Tape};
 use crate::placing::Place;
 use bytes::Bytes;
 use std::time::Duration;
-use tape::operations::code;
-use tape::MAX_RECORD_BYTES;
+use tape::WriteHead;
 use tonic::Status;
 
 /// Data of so many bytes are worth it.
 const LEAST: usize = 64 << 10;
-const FIXED: usize = 48;
 
 /// A WRITE whose data go to their place.
 #[derive(Debug, PartialEq, Eq)]
 struct Bulk {
     group: u64,
+    head: WriteHead,
     rows: Rows,
     /// Where in the message its data begin.
     start: usize,
-    size: usize,
-    /// Bytes of its record, and of all the message's records.
-    record: usize,
+    /// Bytes of all the message's records.
     records: usize,
 }
 
-impl<L> Replay<L> {
+impl<L, H> Replay<L, H> {
     /// The next message, waited for at most for so long. What of it has gone to its place counts as replayed.
     ///
     /// # Errors
@@ -46,14 +43,14 @@ impl<L> Replay<L> {
             let bulk = self.bulk(message, length)?;
             held = Some(direct.gate.hold());
             let to = direct.place(&bulk.rows)?;
-            let place = Place { start: bulk.start, size: bulk.size, to };
+            let place = Place { start: bulk.start, size: bulk.head.data_bytes, to };
             placed = Some(bulk);
             Some(place)
         });
         drop(held);
         match (received?, placed) {
             (Received::Placed(rest), Some(bulk)) => {
-                self.placed = bulk.record;
+                self.placed = bulk.head.record_bytes();
                 Ok(bulk
                     .rest(rest)
                     .map_or_else(|| Received::Refused(Status::internal("a malformed Tape")), Received::Tape))
@@ -68,30 +65,26 @@ impl<L> Replay<L> {
         let fits = bulk.records <= self.bounds.message_bytes
             && self.group_bytes + bulk.records <= self.bounds.credit_bytes
             && bulk.group == self.group;
-        let stream = u32::from_le_bytes(message.get(bulk.start - 8..bulk.start - 4)?.try_into().ok()?);
         let plain = !self.errors.is_lost() && self.plain(&bulk.rows);
-        (fits && plain && self.launches.has_stream(stream)).then_some(bulk)
+        (fits && plain && self.launches.stream(bulk.head.stream).is_some()).then_some(bulk)
     }
 }
 
 impl Bulk {
     fn read(message: &[u8], length: usize) -> Option<Self> {
         let (group, at, records) = head(message, length)?;
-        let record = message.get(at..at + FIXED)?;
-        let u64_at = |at: usize| record.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-        let u32_at = |at: usize| record.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
-        let (whole, size) = (u32_at(0)? as usize, u32_at(44)? as usize);
-        let rows = Rows { address: u64_at(8)?, pitch: u64_at(16)?, width: u64_at(24)?, height: u64_at(32)? };
-        let is_write = u32_at(4)? == u32::from(code::WRITE); // without flags
-        let sound = whole == (FIXED + size + 7) & !7 && whole <= records && whole <= MAX_RECORD_BYTES && size >= LEAST;
-        let plain = rows.contiguous() && rows.size() == Some(size as u64);
-        (is_write && sound && plain).then_some(Self { group, rows, start: at + FIXED, size, record: whole, records })
+        let head = WriteHead::read(message.get(at..)?.first_chunk()?)?;
+        let WriteHead { address, pitch, width, height, data_bytes, .. } = head;
+        let rows = Rows { address, pitch, width, height };
+        let worth_it = data_bytes >= LEAST && head.record_bytes() <= records;
+        let plain = rows.contiguous() && rows.size() == Some(data_bytes as u64);
+        (worth_it && plain).then_some(Self { group, head, rows, start: at + WriteHead::BYTES, records })
     }
 
     /// The message without what has gone to its place, which `rest` follows.
     fn rest(&self, rest: Bytes) -> Option<Tape> {
-        let padding = self.record - FIXED - self.size;
-        let end = padding + (self.records - self.record);
+        let padding = self.head.padding();
+        let end = padding + (self.records - self.head.record_bytes());
         let last = match rest.get(end..)? {
             [] | [0x18, 0] => false,
             [0x18, 1] => true,
@@ -137,7 +130,7 @@ mod tests {
             let data: Vec<u8> = (0..size).map(|at| at as u8).collect();
             let message = message(&data, more, last);
             let bulk = Bulk::read(&message[..128], message.len()).unwrap();
-            assert_eq!((bulk.group, bulk.rows.address, bulk.size), (7, 0x5000, size));
+            assert_eq!((bulk.group, bulk.rows.address, bulk.head.data_bytes), (7, 0x5000, size));
             assert_eq!(message[bulk.start..bulk.start + size], data);
             let rest = Bytes::copy_from_slice(&message[bulk.start + size..]);
             assert_eq!(bulk.rest(rest), Some(Tape { group: 7, records: Bytes::copy_from_slice(more), last }));
@@ -154,8 +147,8 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             changed[(state >> 33) as usize % 64] = (state >> 24) as u8;
             if let Some(bulk) = Bulk::read(&changed, whole.len()) {
-                assert!(bulk.start + bulk.size <= whole.len() && bulk.record <= bulk.records);
-                let _ = bulk.rest(Bytes::copy_from_slice(&whole[bulk.start + bulk.size..]));
+                assert!(bulk.start + bulk.head.data_bytes <= whole.len() && bulk.head.record_bytes() <= bulk.records);
+                let _ = bulk.rest(Bytes::copy_from_slice(&whole[bulk.start + bulk.head.data_bytes..]));
                 // its end may be broken
             }
         }

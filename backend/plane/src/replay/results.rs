@@ -6,8 +6,9 @@
 
 use super::{Sink, CHUNK_BYTES};
 use crate::call::Gone;
-use crate::device::direct::{Direct, PIECE};
+use crate::device::direct::Direct;
 use crate::device::ranges::Rows;
+use crate::device::work::PIECE;
 use tape::operations::result_kind;
 
 /// Bytes of one DATA record.
@@ -118,7 +119,7 @@ impl Results {
         self.buffer.extend_from_slice(&PADDING[..padded(size) - size]);
     }
 
-    /// A DATA record of device memory. Large pieces are to be sent before anything else is done: the caller sees it by `len`.
+    /// A DATA record of device memory that was fetched. Large pieces are to be sent before anything else is done: the caller sees it by `len`.
     pub(crate) fn show(&mut self, direct: &Direct, slot: u32, rows: &Rows, from: u64, size: usize) -> bool {
         let begun = self.buffer().len();
         self.data_header(slot, 0, from, size);

@@ -1,207 +1,14 @@
 //! The walk over records with a control plane that makes nothing: what is done here, what is asked for, and hostile bytes.
 
-use super::control::{Attempt, Control, End, GroupEnd, Outcome, Step};
-use super::errors::{CudaError, Standing};
-use super::results::DATA_LIMIT;
-use super::{Bounds, Replay, Sink};
-use crate::call::Gone;
-use crate::device::direct::Direct;
-use crate::device::laid::Entry;
-use crate::device::moment::Moment;
-use crate::device::ranges::Ranges;
-use std::sync::Arc;
+mod session;
+
+use super::loops::tests as loops;
+use crate::device::cuda::fake;
+use session::data_of;
+use session::results_of;
+pub(super) use session::{launch, records, Session, KNOWN};
 use tape::operations as write;
-use tape::{Record, Results, Writer, VERSION};
-
-const KNOWN: u32 = 1; // the one stream there is
-
-/// Answers everything; REPEAT stands for a FENCE, and a REPEAT inside of one for nothing.
-struct Fake {
-    direct: Arc<Direct>,
-    asked: Vec<&'static str>,
-    event: Arc<Moment>,
-}
-
-type Never = std::convert::Infallible;
-
-impl Control for Fake {
-    type Abort = Never;
-    type Pieces = u64;
-    type Launch = ();
-    type Steps = Vec<Step>;
-
-    fn operate(&mut self, record: &Record<'_>, inside: bool) -> Attempt<Outcome<Self>, Never> {
-        self.asked.push(record.row.name);
-        Ok(Ok(match record.row.name {
-            "LAUNCH" => Outcome::Launched(()),
-            "READ" => Outcome::Reading(record.u64(24).min(3 << 20), record.u64(24).min(3 << 20)),
-            "FREE" => return Ok(Err(CudaError { code: 1, message: "no".into(), sticky: record.u64(8) == 666 })),
-            "REPEAT" | "CONDITIONAL" if inside => Outcome::Steps(vec![]),
-            "REPEAT" | "CONDITIONAL" => Outcome::Steps(vec![Step::Records(record.bytes.to_vec()), fence_step()]),
-            _ if record.slot().is_some() => Outcome::Number(0),
-            _ => Outcome::Done,
-        }))
-    }
-
-    fn piece(&mut self, left: &mut u64, out: &mut Vec<u8>) -> Attempt<Option<usize>, Never> {
-        let size = (*left).min(DATA_LIMIT as u64);
-        *left -= size;
-        out.resize(out.len() + size as usize, 7);
-        Ok(Ok((size > 0).then_some(size as usize)))
-    }
-
-    fn launch(&mut self, (): &(), _: &[u8], _: usize, _: usize) -> Attempt<Option<Arc<Entry>>, Never> {
-        self.asked.push("again");
-        Ok(Ok(Some(Arc::new(self.direct.entry(None)))))
-    }
-
-    fn failure(&mut self, _: &Entry) -> Result<CudaError, Never> {
-        unreachable!()
-    }
-
-    fn account(&mut self, _: &Entry, _: u64) -> Result<(), Never> {
-        Ok(())
-    }
-
-    fn stream(&mut self, number: u32) -> Attempt<(), Never> {
-        let unknown = CudaError { code: 400, message: "no such stream".into(), sticky: false };
-        Ok(if number == KNOWN { Ok(()) } else { Err(unknown) })
-    }
-
-    fn event(&mut self, number: u32) -> Attempt<Arc<Moment>, Never> {
-        let unknown = CudaError { code: 400, message: "no such event".into(), sticky: false };
-        Ok(if number == KNOWN { Ok(self.event.clone()) } else { Err(unknown) })
-    }
-
-    fn step(&mut self, steps: &mut Vec<Step>) -> Attempt<Step, Never> {
-        Ok(Ok(steps.pop().unwrap_or(Step::Over)))
-    }
-
-    fn look_ahead(&mut self, _: &[u8]) -> Result<(), Never> {
-        Ok(())
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn end_group(&mut self) -> Result<GroupEnd, Never> {
-        self.asked.push("end");
-        Ok(GroupEnd { nanoseconds: 5, ..GroupEnd::default() })
-    }
-
-    fn note(&mut self, _: &str, _: &CudaError, _: bool) {}
-}
-
-fn fence_step() -> Step {
-    let mut writer = Writer::with_capacity(16);
-    write::fence(&mut writer, 9);
-    Step::Records(writer.as_slice().to_vec())
-}
-
-#[derive(Default)]
-struct Kept(Vec<Vec<u8>>);
-
-impl Sink for Kept {
-    fn send(&mut self, parts: &[&[u8]], _: bool) -> Result<(), Gone> {
-        self.0.push(parts.concat());
-        Ok(())
-    }
-}
-
-struct Session {
-    replay: Replay<()>,
-    fake: Fake,
-    standing: Arc<Standing>,
-    memory: Vec<u8>,
-    group: u64,
-}
-
-impl Session {
-    fn new(backed: bool) -> Self {
-        let memory = vec![0; 2 << 20];
-        let ranges = Arc::new(Ranges::default());
-        ranges.add(memory.as_ptr() as u64, (memory.as_ptr() as usize + memory.len()) as u64);
-        let direct = Arc::new(Direct::new(ranges, backed));
-        let standing = Arc::new(Standing::default());
-        let bounds = Bounds { message_bytes: 1 << 20, credit_bytes: 4 << 20 };
-        let replay = Replay::new(VERSION, bounds, direct.clone(), standing.clone());
-        Self { replay, fake: Fake { direct, asked: vec![], event: Arc::default() }, standing, memory, group: 0 }
-    }
-
-    fn base(&self) -> u64 {
-        self.memory.as_ptr() as u64
-    }
-
-    fn submit(&mut self, records: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        self.group += 1;
-        let mut sink = Kept::default();
-        match self.replay.submit(&mut self.fake, &mut sink, self.group, records, true) {
-            Ok(()) => Ok(sink.0),
-            Err(End::Broken(rule)) => Err(rule),
-            Err(End::Gone) => unreachable!(),
-        }
-    }
-
-    /// (slot, error, data) of each result.
-    fn results(&mut self, records: &[u8]) -> Vec<(u32, i32, Vec<u8>)> {
-        let mut found = vec![];
-        for reply in self.submit(records).unwrap() {
-            for result in Results::new(results_of(&reply)) {
-                let result = result.unwrap();
-                found.push((result.slot(), result.error(), data_of(&result)));
-            }
-        }
-        found
-    }
-}
-
-/// The field `results` of a HostMessage with a reply.
-fn results_of(message: &[u8]) -> &[u8] {
-    let mut at = 0;
-    let varint = |at: &mut usize| {
-        let (mut value, mut shift) = (0_u64, 0);
-        loop {
-            let byte = message[*at];
-            *at += 1;
-            value |= u64::from(byte & 0x7F) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                return value as usize;
-            }
-        }
-    };
-    assert_eq!(varint(&mut at), 0x1A);
-    assert_eq!(varint(&mut at), message.len() - at);
-    while at < message.len() {
-        let tag = varint(&mut at);
-        let value = varint(&mut at);
-        if tag == 0x12 {
-            return &message[at..at + value];
-        }
-        if tag & 7 == 2 {
-            at += value;
-        }
-    }
-    &[]
-}
-
-fn data_of(result: &tape::ResultRecord<'_>) -> Vec<u8> {
-    match result {
-        tape::ResultRecord::Data { data, .. } => data.to_vec(),
-        _ => vec![],
-    }
-}
-
-fn records(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
-    let mut writer = Writer::with_capacity(256);
-    write(&mut writer);
-    writer.as_slice().to_vec()
-}
-
-fn launch(w: &mut Writer, grid: u32) {
-    write::launch(w, 16, KNOWN, [grid, 1, 1], [32, 1, 1], 0, false, 0, &[0; 16]);
-}
+use tape::Results;
 
 #[test]
 fn copies_and_synchronizations_are_done_here() {
@@ -220,6 +27,26 @@ fn copies_and_synchronizations_are_done_here() {
     assert_eq!(session.fake.asked, ["end"], "once, to begin with");
     assert_eq!(session.results(&tape), expected);
     assert_eq!(session.fake.asked, ["end"]);
+}
+
+#[test]
+fn payloads_are_kept_and_written_here() {
+    let mut session = Session::new(true);
+    let base = session.base();
+    let tape = records(|w| {
+        write::payload_keep(w, 7, 5, false, false, b"hello");
+        write::write_kept(w, base + 3, 0, 5, 1, KNOWN, 7);
+        write::payload_drop(w, 7);
+        write::payload_keep(w, 7, 2, false, false, b"yo");
+        write::write_kept(w, base, 1, 1, 2, KNOWN, 7);
+        write::read(w, base, 0, 8, 1, KNOWN, 3);
+    });
+    assert_eq!(session.results(&tape), [(3, 0, b"yo\0hello".to_vec())]);
+    assert_eq!(session.fake.asked, ["end"]);
+    session.submit(&records(|w| write::payload_keep(w, 8, 9, true, false, b"packed"))).unwrap();
+    assert_eq!(session.fake.asked, ["end", "PAYLOAD_KEEP", "end"], "what it expands to is asked for");
+    let missing = records(|w| write::write_kept(w, base, 0, 5, 1, KNOWN, 9));
+    assert_eq!(session.submit(&missing).unwrap_err(), "payload 9 is not kept");
 }
 
 #[test]
@@ -315,13 +142,27 @@ fn errors_are_told_as_the_tape_says() {
 /// Bytes of all kinds: the session ends by a rule or goes on, and what it answers is whole. FARLANE_FUZZ_INPUTS says how many.
 #[test]
 fn hostile_tapes_do_no_harm() {
-    let inputs: u64 = std::env::var("FARLANE_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    hostile_tapes(1, || Session::new(true));
+}
+
+#[test]
+fn hostile_tapes_do_no_harm_on_a_driver() {
+    let cuda = fake::cuda();
+    hostile_tapes(4, || Session::on(Box::new(cuda.clone())));
+    for name in ["cuMemcpyDtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD8Async", "cuStreamSynchronize"] {
+        assert!(fake::calls(name) > 100, "{name}");
+    }
+}
+
+fn hostile_tapes(share: u64, new: impl Fn() -> Session) {
+    let inputs =
+        std::env::var("FARLANE_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000) / share;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state >> 33
     };
-    let mut session = Session::new(true);
+    let mut session = new();
     let (mut answered, mut refused) = (0, 0);
     for _ in 0..inputs {
         let base = session.base();
@@ -344,7 +185,7 @@ fn hostile_tapes_do_no_harm() {
                     3 => write::memset(w, at, next() % 400, size, next() % 5, 7, 1 << (next() % 3), KNOWN),
                     4 => write::free(w, [1, 666][next() as usize % 2]),
                     5 => launch(w, next() as u32 % 4),
-                    6 => write::repeat(w, 1, 5, false, &[0; 8]),
+                    6 => loops::hostile(w, &mut next),
                     7 => write::device_reset(w, 4),
                     8 => write::context(w, 16 + next() as u32 % 3, false),
                     _ => write::stream_synchronize(w, next() as u32 % 3, 3),
@@ -366,7 +207,7 @@ fn hostile_tapes_do_no_harm() {
             }
             Err(_) => {
                 refused += 1;
-                session = Session::new(true);
+                session = new();
             }
         }
         session.fake.asked.clear();

@@ -5,10 +5,10 @@ use super::control::{Control, End};
 use super::errors::CudaError;
 use super::launches::FIXED;
 use super::walk::Walk;
-use crate::device::direct::PIECE;
-use crate::device::laid::Ran;
-use crate::device::moment::Moment;
+use crate::device::launch::Ran;
+use crate::device::objects::{Moment, Stream};
 use crate::device::ranges::Rows;
+use crate::device::work::{Awaited, Fault, Tried, PIECE};
 use std::sync::Arc;
 use tape::operations::code;
 use tape::Record;
@@ -40,6 +40,12 @@ impl<C: Control> Walk<'_, C> {
                     self.replay.asked = true;
                     let error = self.control.failure(&entry).map_err(End::Abort)?;
                     self.failed_launch(records, error)?;
+                    return Ok(Some(length));
+                }
+                Ran::Fault(fault) => {
+                    if let Err(error) = self.fault(fault)? {
+                        self.failed_launch(records, error)?;
+                    }
                     return Ok(Some(length));
                 }
                 Ran::Account { nanoseconds, long } => {
@@ -74,8 +80,18 @@ impl<C: Control> Walk<'_, C> {
 
     /// Does a record here, if it can be done here. `None`: it is the control plane's.
     pub(super) fn by_itself(&mut self, record: &Record<'_>, ends_message: bool) -> Result<Done, End<C::Abort>> {
-        if record.row.code == code::FENCE {
-            return Ok(Some(self.answer(record, 0)));
+        match record.row.code {
+            code::FENCE => return Ok(Some(self.answer(record, 0))),
+            code::PAYLOAD_KEEP if record.flags == 0 => {
+                let (number, raw) = (record.u32(8), record.u32(12) as usize);
+                self.replay.payloads.keep(number, raw, record.tail()).map_err(End::Broken)?;
+                return Ok(Some(Ok(())));
+            }
+            code::PAYLOAD_DROP => {
+                self.replay.payloads.drop_one(record.u32(8)).map_err(End::Broken)?;
+                return Ok(Some(Ok(())));
+            }
+            _ => {}
         }
         if !self.replay.direct.is_enabled() {
             return Ok(None);
@@ -86,68 +102,110 @@ impl<C: Control> Walk<'_, C> {
             width: record.u64(width),
             height: record.u64(width + 8),
         };
-        let done = match record.row.code {
-            code::DEVICE_SYNCHRONIZE => return Ok(Some(self.answer(record, 0))),
-            code::STREAM_SYNCHRONIZE | code::STREAM_QUERY => {
-                let stream = self.stream(record.u32(8))?;
-                return Ok(Some(stream.and_then(|()| self.answer(record, 0))));
-            }
-            code::EVENT_SYNCHRONIZE | code::EVENT_QUERY => {
-                let event = self.event(record.u32(8))?;
-                return Ok(Some(event.and_then(|_| self.answer(record, 0))));
-            }
-            code::STREAM_WAIT_EVENT => self.ordered(record.u32(8))? && self.event(record.u32(12))?.is_ok(),
-            code::EVENT_RECORD => {
-                let event = self.event(record.u32(8))?;
-                let plain = record.u32(16) == 0 && self.ordered(record.u32(12))?;
-                event.is_ok_and(|event| {
-                    if plain {
-                        event.record();
-                    }
-                    plain
-                })
-            }
+        let tried = match record.row.code {
+            code::DEVICE_SYNCHRONIZE => self.replay.direct.synchronize(Awaited::Device),
+            code::STREAM_SYNCHRONIZE | code::STREAM_QUERY => match self.stream(record.u32(8))? {
+                Ok(stream) => return self.complete(record, Awaited::Stream(&stream)),
+                Err(error) => return Ok(Some(Err(error))),
+            },
+            code::EVENT_SYNCHRONIZE | code::EVENT_QUERY => match self.event(record.u32(8))? {
+                Ok(event) => return self.complete(record, Awaited::Event(&event)),
+                Err(error) => return Ok(Some(Err(error))),
+            },
+            code::EVENT_ELAPSED => match (self.event(record.u32(8))?, self.event(record.u32(12))?) {
+                (Ok(start), Ok(end)) => match self.replay.direct.elapsed(&start, &end) {
+                    Ok(None) => Ok(false),
+                    Ok(Some(time)) => return Ok(Some(self.answer(record, u64::from(time.to_bits())))),
+                    Err(fault) => Err(fault),
+                },
+                _ => Ok(false),
+            },
+            code::STREAM_WAIT_EVENT => match (self.stream(record.u32(8))?, self.event(record.u32(12))?) {
+                (Ok(stream), Ok(event)) => self.replay.direct.wait(&stream, &event),
+                _ => Ok(false),
+            },
+            code::EVENT_RECORD => match (self.event(record.u32(8))?, self.stream(record.u32(12))?) {
+                (Ok(event), Ok(stream)) if record.u32(16) == 0 => self.replay.direct.record(&event, &stream),
+                _ => Ok(false),
+            },
             code::MEMSET => {
                 let (rows, value, element) = (rows(8, 16, 24), record.u32(40), record.u32(44));
-                self.replay.plain(&rows)
-                    && self.ordered(record.u32(48))?
-                    && self.replay.direct.set(&rows, value, element)
+                match self.stream(record.u32(48))? {
+                    Ok(stream) if self.replay.plain(&rows) => self.replay.direct.set(&rows, value, element, &stream),
+                    _ => Ok(false),
+                }
             }
             code::WRITE => {
                 let rows = rows(8, 16, 24);
-                record.flags == 0
-                    && self.replay.plain(&rows)
-                    && self.ordered(record.u32(40))?
-                    && self.replay.direct.write(&rows, record.tail())
+                match self.stream(record.u32(40))? {
+                    Ok(stream) if record.flags == 0 && self.replay.plain(&rows) => {
+                        self.replay.direct.write(&rows, record.tail(), &stream)
+                    }
+                    _ => Ok(false),
+                }
+            }
+            code::WRITE_KEPT => {
+                let rows = rows(8, 16, 24);
+                let kept = self.replay.payloads.get(record.u32(44)).map_err(End::Broken)?;
+                match self.stream(record.u32(40))? {
+                    Ok(stream) if self.replay.plain(&rows) => self.replay.direct.write(&rows, &kept, &stream),
+                    _ => Ok(false),
+                }
             }
             code::COPY => {
                 let (to, from) = (rows(8, 16, 40), rows(24, 32, 40));
-                self.replay.plain(&to)
-                    && self.replay.plain(&from)
-                    && self.ordered(record.u32(56))?
-                    && self.replay.direct.copy(&to, &from)
+                match self.stream(record.u32(56))? {
+                    Ok(stream) if self.replay.plain(&to) && self.replay.plain(&from) => {
+                        self.replay.direct.copy(&to, &from, &stream)
+                    }
+                    _ => Ok(false),
+                }
             }
             code::READ => {
                 let rows = rows(8, 16, 24);
-                self.replay.plain(&rows) && self.ordered(record.u32(40))? && self.show(record, &rows, ends_message)?
+                match self.stream(record.u32(40))? {
+                    Ok(stream) if self.replay.plain(&rows) => self.show(record, &rows, &stream, ends_message)?,
+                    _ => Ok(false),
+                }
             }
-            _ => false,
+            _ => Ok(false),
         };
-        Ok(done.then_some(Ok(())))
+        match tried {
+            Ok(true) if record.row.code == code::DEVICE_SYNCHRONIZE => Ok(Some(self.answer(record, 0))),
+            Ok(done) => Ok(done.then_some(Ok(()))),
+            Err(fault) => self.fault(fault).map(Some),
+        }
     }
 
-    /// Whether the stream is there; what is wrong with another one is the control plane's to say.
-    fn ordered(&mut self, number: u32) -> Result<bool, End<C::Abort>> {
-        Ok(self.stream(number)?.is_ok())
+    /// A synchronization or a query.
+    fn complete(&mut self, record: &Record<'_>, what: Awaited<'_>) -> Result<Done, End<C::Abort>> {
+        const NOT_READY: u64 = 600;
+        let direct = &self.replay.direct;
+        let tried = if matches!(record.row.code, code::STREAM_QUERY | code::EVENT_QUERY) {
+            direct.is_done(what).map(|done| Some(if done { 0 } else { NOT_READY }))
+        } else {
+            direct.synchronize(what).map(|done| done.then_some(0))
+        };
+        match tried {
+            Ok(number) => Ok(number.map(|number| self.answer(record, number))),
+            Err(fault) => self.fault(fault).map(Some),
+        }
     }
 
-    fn stream(&mut self, number: u32) -> Result<Result<(), CudaError>, End<C::Abort>> {
-        if self.replay.launches.has_stream(number) {
-            return Ok(Ok(()));
+    /// The driver has failed.
+    fn fault(&mut self, fault: Fault) -> Result<Result<(), CudaError>, End<C::Abort>> {
+        self.replay.asked = true;
+        Ok(Err(self.control.fault(fault).map_err(End::Abort)?))
+    }
+
+    /// The stream; what is wrong with one that is not there is the control plane's to say.
+    fn stream(&mut self, number: u32) -> Result<Result<Arc<Stream>, CudaError>, End<C::Abort>> {
+        if let Some(stream) = self.replay.launches.stream(number) {
+            return Ok(Ok(stream));
         }
         let found = self.control.stream(number).map_err(End::Abort)?;
-        if found.is_ok() {
-            self.replay.launches.remember_stream(number);
+        if let Ok(stream) = &found {
+            self.replay.launches.remember_stream(number, stream.clone());
         }
         Ok(found)
     }
@@ -164,22 +222,30 @@ impl<C: Control> Walk<'_, C> {
     }
 
     /// DATA for a READ of memory that can be shown. What ends the message stays for the reply that ends the group.
-    fn show(&mut self, record: &Record<'_>, rows: &Rows, ends_message: bool) -> Result<bool, End<C::Abort>> {
+    fn show(
+        &mut self,
+        record: &Record<'_>,
+        rows: &Rows,
+        stream: &Stream,
+        ends_message: bool,
+    ) -> Result<Tried, End<C::Abort>> {
         if !self.replay.direct.may_read(rows) {
-            return Ok(false);
+            return Ok(Ok(false));
         }
         let total = rows.size().unwrap_or_default();
         let slot = record.slot().unwrap_or_default();
         for from in (0..total).step_by(PIECE) {
             let size = usize::try_from((total - from).min(PIECE as u64)).unwrap_or(PIECE);
             let replay = &mut *self.replay;
-            if !replay.results.show(&replay.direct, slot, rows, from, size) {
-                return Ok(false);
+            match replay.direct.fetch(rows, from, stream) {
+                Ok(true) if replay.results.show(&replay.direct, slot, rows, from, size) => {}
+                Ok(_) => return Ok(Ok(false)),
+                Err(fault) => return Ok(Err(fault)),
             }
             if !(ends_message && from + size as u64 == total) {
                 replay.pass_on(self.sink)?;
             }
         }
-        Ok(true)
+        Ok(Ok(true))
     }
 }

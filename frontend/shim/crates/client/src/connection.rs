@@ -1,7 +1,7 @@
 //! The connection to the host, and the background thread that looks after it.
 //!
 //! `connect` opens a socket, `channel` speaks gRPC over it, `transport` opens a session. `stream` moves the session's
-//! bytes for the thread that reads (`incoming/reading.rs`). `conversation` is what is done with a reply, and with a tape
+//! bytes for the thread that reads (`incoming/reading.rs`), `posting` holds what it is to send. `conversation` is what is done with a reply, and with a tape
 //! that grows old; `age` and `bell` wake the background thread. `objects` sends files that the host asks for, `admin`
 //! asks a host what it is, `process` leads to a session that has a process of its own. `thread` makes our threads, `leaks` keeps leak checkers quiet about them.
 
@@ -9,10 +9,11 @@ pub(crate) mod admin;
 pub(crate) mod age;
 pub(crate) mod bell;
 mod channel;
-mod connect;
+pub(crate) mod connect;
 pub(crate) mod conversation;
 pub(crate) mod leaks;
 pub(crate) mod objects;
+pub(crate) mod posting;
 pub(crate) mod process;
 pub(crate) mod stream;
 pub mod thread;

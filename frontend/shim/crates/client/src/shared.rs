@@ -13,7 +13,7 @@ use crate::incoming::output::Held;
 use crate::incoming::reading::Reading;
 use crate::incoming::waiter::{Answer, Destination, Waiter};
 use crate::outgoing::append::{refuse, Append};
-use crate::outgoing::outbox::{Outbox, Sent};
+use crate::outgoing::outbox::{Bulk, Outbox, Sent};
 use crate::report::counters::Counters;
 use crate::report::Section;
 use crate::{log, Failure};
@@ -23,7 +23,7 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tape::Writer;
+use tape::{WriteHead, Writer};
 
 /// At exit: how long to wait while the host acknowledges nothing, or another thread does not get on with sending.
 const FINISH_STALL: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
@@ -124,14 +124,16 @@ impl Shared {
     fn enter_context(&self, outbox: &mut Outbox, context: u32, anew: bool) -> Result<(), Failure> {
         outbox.close_loops(Reason::Thread);
         self.send(outbox, None)?;
-        outbox.enter_context(context, anew, &self.timer, self.origin());
+        outbox.enter_context(context, anew, self.origin());
         Ok(())
     }
 
     /// What the context holds has ended: the host forgets its error.
     pub(crate) fn renew_context(&self, context: u32) -> Result<(), Failure> {
         let mut outbox = self.lock_running()?;
-        self.enter_context(&mut outbox, context, true)
+        self.enter_context(&mut outbox, context, true)?;
+        outbox.begin_aging(&self.timer);
+        Ok(())
     }
 
     /// What a call finds when the session is over.
@@ -159,6 +161,28 @@ impl Shared {
         append.finish()
     }
 
+    /// Appends records and sends them, and behind them a WRITE, whose data are taken from where they are. False: nothing was done, the
+    /// WRITE has to be on the tape.
+    pub(crate) fn append_bulk(
+        &self,
+        head: WriteHead,
+        data: &[u8],
+        write: impl FnOnce(&mut Writer),
+    ) -> Result<bool, Failure> {
+        let Some(bytes) = head.to_bytes().filter(|_| head.data_bytes == data.len()) else { return Ok(false) };
+        let mut outbox = self.lock_to_append()?;
+        if !outbox.takes_bulk() {
+            return Ok(false);
+        }
+        self.write(&mut outbox, write)?;
+        let _whole = Uncancelled::begin();
+        let bulk = Bulk { head, bytes: &bytes, data };
+        match outbox.send_bulk(bulk, self.origin()(), &self.ledger, &self.counters) {
+            Sent::Yes => Ok(true),
+            Sent::NoCredit | Sent::Closed => Err(self.over()),
+        }
+    }
+
     /// Appends records, of which the last reads into the destination; nothing is sent unless the tape is full. `None`:
     /// no memory is of that shape.
     pub(crate) fn record_read(
@@ -176,8 +200,9 @@ impl Shared {
             }
             outbox.reads.add(slot, destination, waiter, from);
             if outbox.is_full() {
-                self.send(&mut outbox, None)?;
+                return self.send(&mut outbox, None);
             }
+            outbox.begin_aging(&self.timer);
             Ok(())
         };
         Some(record())
@@ -197,7 +222,7 @@ impl Shared {
         }
         let written = outbox.writer.len() > mark;
         if written {
-            outbox.appended(mark, &self.timer, self.origin());
+            outbox.appended(mark, self.origin());
         }
         Ok(written)
     }

@@ -194,6 +194,18 @@ impl Recorder {
         }
     }
 
+    /// A record that stands in no loop is about to be sent, behind what the tape holds.
+    pub fn interrupt(&mut self, tape: &mut Writer, origin: Origin) {
+        let same = origin.thread == self.thread && !self.histories.is_empty();
+        self.end_all(tape, if same { Reason::Deviation } else { Reason::Thread });
+        if !same {
+            self.switch(origin.thread);
+        }
+        if let Some(each) = self.histories.get_mut(self.current) {
+            each.history.interrupt();
+        }
+    }
+
     /// With no run open: leaves a record where it is, unless it begins a loop.
     fn pass(&mut self, tape: &Writer, at: usize, length: usize, origin: Origin) -> bool {
         if !self.stack.is_empty() {

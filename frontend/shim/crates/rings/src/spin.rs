@@ -28,7 +28,7 @@ pub struct Counters {
 }
 
 /// About what a sleep and a wake-up cost: whoever spins as long loses at most as much again.
-const LIMIT: Duration = Duration::from_micros(30);
+const LIMIT: Duration = Duration::from_micros(100);
 const MOST_CREDIT: u32 = 32;
 const EARNED: u32 = 8;
 const TRY_AGAIN: u32 = 16;

@@ -25,7 +25,7 @@ use order::{Mark, Order, Point, Stream};
 use reads::Reads;
 use std::sync::{Arc, OnceLock};
 use tape::generated_operations as operation;
-use tape::Writer;
+use tape::{WriteHead, Writer};
 
 /// Everything that is tracked for the session.
 #[derive(Debug)]
@@ -122,6 +122,15 @@ pub fn defer_piece(stream: &Stream, last: bool, write: impl FnOnce(&mut Writer))
     };
     let appended = if last { session.defer(write) } else { session.defer_part(write) };
     appended.map_err(|failure| failed(&tracking.order, stream, mark, failure))
+}
+
+/// Sends a large piece from where it is, where that is possible; false: nothing was done.
+pub fn send_bulk(stream: &Stream, head: WriteHead, data: &[u8]) -> Outcome<bool> {
+    let _acting = stream.act();
+    let (session, tracking) = session_and_tracking()?;
+    let mut mark = None;
+    let sent = session.defer_bulk(head, data, |w| mark = Some(tracking.order.mark(w, stream)));
+    sent.map_err(|failure| failed(&tracking.order, stream, mark, failure))
 }
 
 /// As `defer`, for work whose completion will be asked about.

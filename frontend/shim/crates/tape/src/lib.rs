@@ -4,6 +4,7 @@
 //! messages (crate `client`) nor what an operation means (`tape.toml`, from which `generated_operations` comes).
 //! Depends on nothing, so that either side of the wire can use it. Source: `protos/tape.md`, version 1.
 
+mod bulk;
 #[rustfmt::skip]
 #[allow(clippy::pedantic, unused_parens)]
 pub mod generated_operations;
@@ -13,10 +14,11 @@ mod results;
 pub mod rows;
 mod writer;
 
+pub use bulk::WriteHead;
 pub use generated_operations as operations;
 pub use generated_operations::VERSION;
 pub use results::{DataHead, ResultError, ResultRecord, Results};
-pub use rows::{Answer, Record, Row};
+pub use rows::{Answer, Plans, Record, Row};
 pub use writer::{record_length, whole_records, Oversized, Writer};
 
 /// Bytes of a record's header.

@@ -8,8 +8,9 @@
 
 use crate::connection::channel::{describe, open_channel, root_cause};
 use crate::connection::connect::{self, Address};
+use crate::connection::posting::{posting, Poster};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
-use crate::generated_farlane_v1::{GuestMessage, HostMessage};
+use crate::generated_farlane_v1::HostMessage;
 use crate::outgoing::carrier::MAX_REPLY_BYTES;
 use crate::{Endpoint, OpenError, OpenReason, Welcome};
 use std::fmt;
@@ -17,8 +18,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::Streaming;
 
 const PREAMBLE: &[u8; 8] = b"FARLANE\0";
@@ -28,14 +27,14 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The way to the session's process.
 pub(crate) struct Entered {
-    pub(crate) sender: UnboundedSender<GuestMessage>,
+    pub(crate) sender: Poster,
     pub(crate) replies: Streaming<HostMessage>,
     pub(crate) descriptor: RawFd,
 }
 
 /// The call on which the host has admitted the session. It lasts as long as the session.
 pub(crate) struct Admission {
-    pub(crate) _stream: UnboundedSender<GuestMessage>,
+    pub(crate) _stream: Poster,
     pub(crate) replies: Streaming<HostMessage>,
 }
 
@@ -60,9 +59,9 @@ pub(crate) async fn enter(
     let socket = connect::connect_again(address, &words, deadline).map_err(|error| broken(&error))?;
     let descriptor = socket.as_raw_fd();
     let channel = open_channel(endpoint, socket, full).await.map_err(|error| broken(&root_cause(&error)))?;
-    let (sender, receiver) = unbounded_channel();
+    let (sender, posted) = posting();
     let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
-    match client.open(UnboundedReceiverStream::new(receiver)).await {
+    match client.open(posted).await {
         Ok(response) => Ok(Entered { sender, replies: response.into_inner(), descriptor }),
         Err(status) => Err(broken(&describe(&status))),
     }

@@ -4,14 +4,17 @@
 //! below. `incoming/reading.rs` decides which thread that is.
 
 use crate::connection::channel::describe;
+use crate::connection::posting::Queue;
 use crate::connection::process::Admission;
 use crate::generated_farlane_v1::HostMessage;
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::{Handle, Runtime};
 use tonic::{Status, Streaming};
 
 pub(crate) struct Stream {
     replies: Streaming<HostMessage>,
+    posted: Arc<Queue>,
     /// Of a session that has a process of its own: says how it has ended.
     admission: Option<Admission>,
     runtime: Runtime,
@@ -22,8 +25,13 @@ pub(crate) struct Stream {
 const ROUNDS: usize = 3;
 
 impl Stream {
-    pub(crate) fn new(replies: Streaming<HostMessage>, admission: Option<Admission>, runtime: Runtime) -> Self {
-        Self { replies, admission, runtime }
+    pub(crate) fn new(
+        replies: Streaming<HostMessage>,
+        posted: Arc<Queue>,
+        admission: Option<Admission>,
+        runtime: Runtime,
+    ) -> Self {
+        Self { replies, posted, admission, runtime }
     }
 
     /// Whether the calling thread can drive: one that is ending has lost what the runtime keeps for it.
@@ -36,8 +44,9 @@ impl Stream {
     /// # Errors
     /// Why nothing more comes.
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Result<Option<HostMessage>, String> {
-        let Self { replies, runtime, .. } = self;
+        let Self { replies, posted, runtime, .. } = self;
         let found = runtime.block_on(async {
+            posted.wake();
             match until {
                 None => judge(replies.message().await),
                 Some(until) => match tokio::time::timeout_at(until.into(), replies.message()).await {
@@ -54,8 +63,9 @@ impl Stream {
     /// # Errors
     /// As `next`.
     pub(crate) fn poll(&mut self) -> Result<Option<HostMessage>, String> {
-        let Self { replies, runtime, .. } = self;
+        let Self { replies, posted, runtime, .. } = self;
         let found = runtime.block_on(async {
+            posted.wake();
             let progress = async {
                 for _ in 0..ROUNDS {
                     tokio::task::yield_now().await;

@@ -9,12 +9,13 @@ use crate::connection::bell::Bell;
 use crate::connection::channel::{describe, open_channel, root_cause};
 use crate::connection::connect;
 use crate::connection::leaks::Ignored;
+use crate::connection::posting::{posting, Poster};
 use crate::connection::process;
 use crate::connection::stream::Stream;
 use crate::connection::thread::spawn;
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
-use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, Hello, HostMessage};
+use crate::generated_farlane_v1::{guest_message, host_message, refusal, Hello, HostMessage};
 use crate::incoming::contexts::Contexts;
 use crate::incoming::ledger::Ledger;
 use crate::incoming::reading::{Reading, Source, Watched};
@@ -34,9 +35,7 @@ use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
 use std::{fmt, io, mem};
 use tokio::runtime::Builder;
-use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 use tokio::sync::oneshot;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Streaming};
 
@@ -137,7 +136,7 @@ impl Task {
             }
         });
         let Some((mut sender, mut replies, welcome, counters)) = opened? else { return Ok(()) };
-        let rings = carrier::join(&self.config, &welcome)?;
+        let rings = carrier::join(&self.config, &address, &welcome)?;
         let mut admission = None;
         if rings.is_none() && !welcome.process_ticket.is_empty() {
             (full, beside) = (Arc::new(AtomicBool::new(false)), descriptor);
@@ -148,9 +147,10 @@ impl Task {
                 (mem::replace(&mut sender, entered.sender), mem::replace(&mut replies, entered.replies));
             admission = Some(process::Admission { _stream: own, replies: answers });
         }
-        let stream = Source::Stream(Box::new(Stream::new(replies, admission, runtime)));
+        let posted = sender.queue().clone();
+        let stream = Source::Stream(Box::new(Stream::new(replies, posted.clone(), admission, runtime)));
         let bell = Arc::new(Bell::new().map_err(|e| local(&e))?);
-        let stream = Reading::new(stream, Watched::Socket(descriptor, full, beside), bell.clone());
+        let stream = Reading::new(stream, Watched::Socket { socket: descriptor, full, beside, posted }, bell.clone());
         let timer = AgeTimer::new().map_err(|e| local(&e))?;
         let (carrier, ring) = match rings {
             None => (Carrier::Stream(sender, bell), None),
@@ -212,14 +212,14 @@ impl Task {
         &self,
         channel: Channel,
         info: &HelloInfo,
-    ) -> Result<(UnboundedSender<GuestMessage>, Streaming<HostMessage>, Welcome, Counters), OpenError> {
+    ) -> Result<(Poster, Streaming<HostMessage>, Welcome, Counters), OpenError> {
         let endpoint = &self.config.endpoint;
         let broken = |why: &dyn fmt::Display| self.broken(why);
         let counters = Counters::default();
-        let (sender, receiver) = unbounded_channel();
+        let (sender, posted) = posting();
         post(&sender, guest_message::Kind::Hello(hello(info, self.config.mode)), &counters);
         let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
-        let mut replies = match client.open(UnboundedReceiverStream::new(receiver)).await {
+        let mut replies = match client.open(posted).await {
             Ok(response) => response.into_inner(),
             Err(status) if status.code() == Code::Unimplemented => {
                 return Err(broken(&"it speaks gRPC, but has no session service"));

@@ -19,6 +19,7 @@
 use crate::connection::bell::{Bell, NONE};
 use crate::connection::conversation::{handle, serve_timer};
 use crate::connection::leaks::Ignored;
+use crate::connection::posting::Queue;
 use crate::connection::stream::Stream;
 use crate::connection::thread::{Held, Uncancelled};
 use crate::generated_farlane_v1::HostMessage;
@@ -39,8 +40,6 @@ use std::{fmt, thread};
 const TURN: Duration = Duration::from_millis(2);
 /// How long ours keeps away behind a thread of the program.
 const QUIET: Duration = Duration::from_millis(1);
-/// How long the rings' thread lets go for a thread that it has answered, which may read for itself the next time.
-const PAUSE: Duration = Duration::from_micros(50);
 /// The gRPC stream says why the session has ended; how long it may take to.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -52,9 +51,14 @@ pub(crate) enum Source {
 
 /// What our thread looks at while it has not got the source.
 pub(crate) enum Watched {
-    /// The stream's socket, and whether it took less than it was to send; and that of a session's admission, or -1
-    /// (`connection::process`).
-    Socket(RawFd, Arc<AtomicBool>, RawFd),
+    Socket {
+        socket: RawFd,
+        /// Whether it took less than it was to send.
+        full: Arc<AtomicBool>,
+        /// That of a session's admission, or -1 (`connection::process`).
+        beside: RawFd,
+        posted: Arc<Queue>,
+    },
     Ring(Handle),
 }
 
@@ -65,8 +69,8 @@ pub(crate) struct Reading {
     watched: Watched,
     /// A thread of the program reads, has read, or wanted to, since ours looked.
     taken: AtomicBool,
-    /// Threads that rely on ours.
-    relying: AtomicUsize,
+    /// Threads that rely on ours, and have not got what they wait for.
+    relying: Arc<AtomicUsize>,
     closed: AtomicBool,
     bell: Arc<Bell>,
     /// Waits that ours has ended.
@@ -110,7 +114,7 @@ impl Reading {
             source: Mutex::new(Some(source)),
             watched,
             taken: AtomicBool::new(false),
-            relying: AtomicUsize::new(0),
+            relying: Arc::default(),
             closed: AtomicBool::new(false),
             bell,
             #[cfg(test)]
@@ -130,7 +134,7 @@ impl Reading {
     /// In the child of a fork. Async-signal-safe.
     pub(crate) fn abandon(&self) {
         match &self.watched {
-            Watched::Socket(socket, _, beside) => {
+            Watched::Socket { socket, beside, .. } => {
                 for socket in [*socket, *beside].into_iter().filter(|&socket| socket >= 0) {
                     // SAFETY: a plain system call on a descriptor that this process inherited; the threads that use it
                     // exist in the parent only, and nothing here uses it after this. Closing the child's copy does not
@@ -150,7 +154,7 @@ impl Reading {
         self.taken.store(true, Ordering::SeqCst);
         if waiter.is_over() {
             // What else is under way may have arrived already, in HTTP/2's buffers: the socket does not tell.
-            let hidden = || matches!(self.watched, Watched::Socket(..)) && shared.ledger.in_flight().0 > 0;
+            let hidden = || matches!(self.watched, Watched::Socket { .. }) && shared.ledger.in_flight().0 > 0;
             if self.relying.load(Ordering::SeqCst) > 0 || hidden() {
                 self.bell.ring();
             }
@@ -158,12 +162,24 @@ impl Reading {
         }
         #[cfg(test)]
         self.handed_over.fetch_add(1, Ordering::SeqCst);
-        self.rely(|| waiter.wait())
+        if waiter.rely(&self.relying) {
+            self.bell.ring();
+        }
+        waiter.wait()
     }
 
     /// Reads until the outcome is there, for so long that signals can be held back. True: messages still come.
     fn turn(&self, shared: &Shared, waiter: &Waiter) -> bool {
-        let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) else { return false };
+        let source = self.source.try_lock().or_else(|| {
+            thread::yield_now(); // ours has just answered, and was interrupted before it let go
+            self.source.try_lock()
+        });
+        let Some(mut source) = source.filter(|_| Stream::can_drive()) else {
+            if let Watched::Socket { posted, .. } = &self.watched {
+                posted.wake();
+            }
+            return false;
+        };
         let _held = Held::begin();
         let _ignored = Ignored::begin();
         let _guard = FailOnPanic::begin(shared);
@@ -190,7 +206,7 @@ impl Reading {
     pub(crate) fn run(&self, shared: &Shared) {
         let _guard = FailOnPanic::begin(shared);
         match &self.watched {
-            Watched::Socket(socket, full, beside) => self.attend_stream(shared, *socket, full, *beside),
+            Watched::Socket { socket, full, beside, .. } => self.attend_stream(shared, *socket, full, *beside),
             Watched::Ring(_) => self.attend_ring(shared),
         }
         *self.source.lock() = None;
@@ -244,15 +260,12 @@ impl Reading {
                     Step::Late | Step::End => break false,
                 }
             };
-            drop(source);
+            drop(source); // a thread that was answered reads for itself the next time
             if !read {
                 if !shared.ledger.wait_closed(LAST_WORDS) && !self.closed.load(Ordering::SeqCst) {
                     shared.fail("the host has given up the shared memory");
                 }
                 return;
-            }
-            if self.relying.load(Ordering::SeqCst) > 0 {
-                self.bell.wait([NONE; 3], Some(PAUSE));
             }
         }
     }

@@ -9,6 +9,8 @@
 //! latencies were no better with spinning.
 
 use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use tape::ResultRecord;
 
 /// Where a read goes: `height` rows of `width` bytes, `pitch` bytes apart.
@@ -40,6 +42,17 @@ struct State {
     target: Target,
     outcome: Option<Answer>,
     end: Option<End>,
+    /// Counts the waiting thread as long as nothing has ended this.
+    relying: Option<Arc<AtomicUsize>>,
+}
+
+impl State {
+    fn end(&mut self, end: End) {
+        self.end = Some(end);
+        if let Some(count) = self.relying.take() {
+            count.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }
 
 /// Why nothing more comes.
@@ -106,7 +119,7 @@ impl Waiter {
     }
 
     fn new(target: Target, outcome: Option<Answer>) -> Self {
-        let state = State { target, outcome, end: None };
+        let state = State { target, outcome, end: None, relying: None };
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
@@ -189,7 +202,7 @@ impl Waiter {
         read: impl FnOnce(*mut u8) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
         let mut state = self.state.lock();
-        let State { target, outcome, end } = &mut *state;
+        let State { target, outcome, end, .. } = &mut *state;
         let Target::Rows { destination, total, received } = target else { return None };
         let fits = offset == *received && length <= *total - *received;
         if outcome.is_some() || end.is_some() || destination.height != 1 || !fits {
@@ -212,7 +225,7 @@ impl Waiter {
         if state.outcome.is_none() {
             return false;
         }
-        state.end = Some(End::Complete);
+        state.end(End::Complete);
         drop(state);
         self.wake.notify_one();
         true
@@ -220,8 +233,19 @@ impl Waiter {
 
     /// No result will come.
     pub(crate) fn abandon(&self) {
-        self.state.lock().end = Some(End::Dead);
+        self.state.lock().end(End::Dead);
         self.wake.notify_one();
+    }
+
+    /// The thread that will wait is counted until there is nothing more to wait for. False: there is nothing.
+    pub(crate) fn rely(&self, count: &Arc<AtomicUsize>) -> bool {
+        let mut state = self.state.lock();
+        if state.end.is_some() {
+            return false;
+        }
+        count.fetch_add(1, Ordering::SeqCst);
+        state.relying = Some(count.clone());
+        true
     }
 
     /// Whether `wait` would not wait.

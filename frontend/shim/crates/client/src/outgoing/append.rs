@@ -36,11 +36,15 @@ impl<'a> Append<'a> {
         if let Some(oversized) = self.outbox.writer.take_oversized() {
             return Err(refuse(&mut self.outbox.writer, mark, oversized));
         }
-        if self.outbox.writer.len() > mark {
-            self.outbox.appended(mark, &shared.timer, shared.origin());
+        let appended = self.outbox.writer.len() > mark;
+        if appended {
+            self.outbox.appended(mark, shared.origin());
         }
         if self.outbox.is_full() {
             return shared.send(&mut self.outbox, None);
+        }
+        if appended {
+            self.outbox.begin_aging(&shared.timer);
         }
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! What carries messages to the host: the gRPC stream, or rings in shared memory where the host is on this machine (tape.md, "Rings").
 
 use crate::connection::bell::Bell;
-use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage, Tape};
+use crate::connection::connect::Address;
+use crate::connection::posting::Poster;
+use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage};
+use crate::outgoing::outbox::Bulk;
 use crate::report::counters::Counters;
 use crate::{log, Config, Endpoint, OpenError, OpenReason, Transport, Welcome};
 use prost::encoding::encode_varint;
@@ -9,14 +12,17 @@ use prost::Message;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
-use std::os::unix::net::UnixStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc::UnboundedSender;
+use tape::ALIGNMENT;
 
 /// The rings' socket lies beside the host's own.
 const SUFFIX: &str = ".rings";
+/// How the names of abstract sockets for rings begin.
+const NAME: &str = "farlane-rings-";
 const TICKET_BYTES: usize = 16;
 /// How long the host may take to give rings.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,8 +31,8 @@ pub(crate) const MAX_REPLY_BYTES: usize = 16 << 20;
 
 /// The way to the host. The gRPC stream stays open beside the rings: its end is the session's.
 pub(crate) enum Carrier {
-    Stream(UnboundedSender<GuestMessage>, Arc<Bell>),
-    Rings { sender: rings::Sender, _stream: UnboundedSender<GuestMessage> },
+    Stream(Poster, Arc<Bell>),
+    Rings { sender: rings::Sender, _stream: Poster },
 }
 
 impl fmt::Debug for Carrier {
@@ -43,22 +49,33 @@ impl Carrier {
     /// the session.
     pub(crate) fn post(&mut self, kind: Kind, counters: &Counters) {
         self.post_awaited(kind, counters);
-        if let Self::Stream(_, bell) = self {
+        if let Self::Stream(stream, bell) = self {
+            stream.queue().wake();
             bell.ring();
         }
     }
 
-    /// As `post`, for a message for whose answer the calling thread waits next: it drives the stream itself.
+    /// As `post`, for a message for whose answer the calling thread waits next: it drives the stream itself, and wakes it.
     pub(crate) fn post_awaited(&mut self, kind: Kind, counters: &Counters) {
         match self {
             Self::Stream(stream, _) => post(stream, kind, counters),
             Self::Rings { sender, .. } => {
                 let sent = match kind {
-                    Kind::Tape(tape) => send_tape(sender, &tape),
+                    Kind::Tape(tape) => send_tape(sender, tape.group, &[&tape.records], tape.last),
                     other => send(sender, &[&GuestMessage { kind: Some(other) }.encode_to_vec()]),
                 };
                 counters.bytes_up.add(sent);
             }
+        }
+    }
+}
+
+impl Carrier {
+    /// Sends a WRITE, the last record of its group, through rings.
+    pub(crate) fn post_bulk(&mut self, group: u64, bulk: Bulk<'_>, counters: &Counters) {
+        if let Self::Rings { sender, .. } = self {
+            let padding = &[0; ALIGNMENT][..bulk.head.padding()];
+            counters.bytes_up.add(send_tape(sender, group, &[bulk.bytes, bulk.data, padding], true));
         }
     }
 }
@@ -72,28 +89,32 @@ fn send(sender: &mut rings::Sender, slices: &[&[u8]]) -> u64 {
 }
 
 /// A GuestMessage whose Tape's records are taken from where they are.
-fn send_tape(sender: &mut rings::Sender, tape: &Tape) -> u64 {
+fn send_tape(sender: &mut rings::Sender, group: u64, records: &[&[u8]], last: bool) -> u64 {
     let (mut inner, mut head) = (Vec::with_capacity(24), Vec::with_capacity(32));
-    if tape.group != 0 {
+    let bytes: usize = records.iter().map(|part| part.len()).sum();
+    if group != 0 {
         inner.push(0x08);
-        encode_varint(tape.group, &mut inner);
+        encode_varint(group, &mut inner);
     }
-    if !tape.records.is_empty() {
+    if bytes != 0 {
         inner.push(0x12);
-        encode_varint(tape.records.len() as u64, &mut inner);
+        encode_varint(bytes as u64, &mut inner);
     }
-    let tail: &[u8] = if tape.last { &[0x18, 1] } else { &[] };
+    let tail: &[u8] = if last { &[0x18, 1] } else { &[] };
     head.push(0x12);
-    encode_varint((inner.len() + tape.records.len() + tail.len()) as u64, &mut head);
+    encode_varint((inner.len() + bytes + tail.len()) as u64, &mut head);
     head.extend_from_slice(&inner);
-    send(sender, &[&head, &tape.records, tail])
+    let mut slices = vec![&head[..]];
+    slices.extend_from_slice(records);
+    slices.push(tail);
+    send(sender, &slices)
 }
 
-/// Sends a message by the stream.
-pub(crate) fn post(stream: &UnboundedSender<GuestMessage>, kind: Kind, counters: &Counters) {
+/// Sends a message by the stream, as soon as its queue is woken.
+pub(crate) fn post(stream: &Poster, kind: Kind, counters: &Counters) {
     let message = GuestMessage { kind: Some(kind) };
     let bytes = message.encoded_len() as u64;
-    if stream.send(message).is_ok() {
+    if stream.put(message) {
         counters.bytes_up.add(bytes);
     }
 }
@@ -102,19 +123,19 @@ pub(crate) fn post(stream: &UnboundedSender<GuestMessage>, kind: Kind, counters:
 ///
 /// # Errors
 /// The settings want nothing else, and there are none.
-pub(crate) fn join(config: &Config, welcome: &Welcome) -> Result<Option<rings::Rings>, OpenError> {
+pub(crate) fn join(config: &Config, address: &Address, welcome: &Welcome) -> Result<Option<rings::Rings>, OpenError> {
     let wanted = config.transport;
     if wanted == Transport::Grpc {
         return Ok(None);
     }
-    match try_join(config, welcome) {
+    match try_join(config, address, welcome) {
         Ok(rings) => {
             log::info(format_args!("messages go through shared memory"));
             Ok(Some(rings))
         }
         Err(why) if wanted == Transport::Shm => Err(OpenError::new(OpenReason::Local, format!(
             "there is no shared memory with the host at {}: {why}. Leave FARLANE_TRANSPORT unset, or start the host on a Unix socket \
-             of this machine",
+             or the loopback of this machine",
             config.endpoint
         ))),
         Err(why) => {
@@ -124,16 +145,31 @@ pub(crate) fn join(config: &Config, welcome: &Welcome) -> Result<Option<rings::R
     }
 }
 
-fn try_join(config: &Config, welcome: &Welcome) -> Result<rings::Rings, String> {
-    let Endpoint::Unix(path) = &config.endpoint else { return Err("it is reached by TCP".to_owned()) };
+/// Where the host offers rings. A name that it says is believed where the host is on this machine, and for nothing else's.
+fn place(config: &Config, address: &Address, welcome: &Welcome) -> Result<SocketAddr, String> {
     if welcome.rings_ticket.len() != TICKET_BYTES {
         return Err("the host offers none".to_owned());
     }
-    let mut beside = OsString::from(path);
-    beside.push(SUFFIX);
-    let beside = PathBuf::from(beside);
-    let tell = |error: std::io::Error| format!("{}: {error}", beside.display());
-    let mut socket = UnixStream::connect(&beside).map_err(tell)?;
+    match (&config.endpoint, address) {
+        (Endpoint::Unix(path), _) => {
+            let mut beside = OsString::from(path);
+            beside.push(SUFFIX);
+            SocketAddr::from_pathname(PathBuf::from(beside)).map_err(|error| error.to_string())
+        }
+        (_, Address::Tcp(peer)) if !peer.ip().to_canonical().is_loopback() => {
+            Err("it is reached by another address than this machine's loopback".to_owned())
+        }
+        _ if welcome.rings_name.starts_with(NAME) => {
+            SocketAddr::from_abstract_name(&welcome.rings_name).map_err(|error| error.to_string())
+        }
+        _ => Err("the host names no socket for it".to_owned()),
+    }
+}
+
+fn try_join(config: &Config, address: &Address, welcome: &Welcome) -> Result<rings::Rings, String> {
+    let beside = place(config, address, welcome)?;
+    let tell = |error: std::io::Error| format!("{beside:?}: {error}");
+    let mut socket = UnixStream::connect_addr(&beside).map_err(tell)?;
     socket.write_all(&welcome.rings_ticket).map_err(tell)?;
     let options = rings::Options { limit: MAX_REPLY_BYTES as u64, ..rings::Options::default() };
     rings::accept(socket, &options, Some(Instant::now() + PATIENCE)).map_err(|error| error.to_string())
@@ -142,13 +178,35 @@ fn try_join(config: &Config, welcome: &Welcome) -> Result<rings::Rings, String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generated_farlane_v1::Tape;
+
+    #[test]
+    fn a_name_is_believed_of_this_machine_only() {
+        let config = |endpoint: &str| Config::new(endpoint.parse().expect("an endpoint"));
+        let (near, far) = ("127.0.0.1:1".parse().expect("an address"), "192.0.2.7:1".parse().expect("an address"));
+        let welcome = |name: &str| Welcome {
+            rings_ticket: vec![1; TICKET_BYTES],
+            rings_name: name.to_owned(),
+            ..Welcome::default()
+        };
+        let tcp = config("grpc://localhost:1");
+        let found = place(&tcp, &Address::Tcp(near), &welcome("farlane-rings-1")).expect("a place");
+        assert_eq!(found.as_abstract_name(), Some(&b"farlane-rings-1"[..]));
+        for (address, name) in [(far, "farlane-rings-1"), (near, ""), (near, "/run/docker.sock"), (near, "other")] {
+            assert!(place(&tcp, &Address::Tcp(address), &welcome(name)).is_err(), "{address} {name}");
+        }
+        assert!(place(&tcp, &Address::Tcp(near), &welcome(&"farlane-rings-".repeat(20))).is_err(), "too long");
+        let unix = place(&config("unix:///tmp/a"), &Address::Unix("/tmp/a".into()), &welcome("farlane-rings-1"));
+        assert_eq!(unix.expect("a place").as_pathname(), Some("/tmp/a.rings".as_ref()));
+    }
 
     #[test]
     fn a_tape_is_the_message_that_protobuf_writes() {
         let (mut ours, mut other) = rings::pair(&rings::Options::default()).expect("rings");
         for (group, size, last) in [(0, 0, false), (1, 8, true), (300, 70_000, true), (u64::MAX, 1, false)] {
             let tape = Tape { group, records: vec![7; size].into(), last };
-            let sent = send_tape(&mut ours.sender, &tape);
+            let (first, second) = tape.records.split_at(size / 3);
+            let sent = send_tape(&mut ours.sender, group, &[first, second], last);
             let mut message = Vec::new();
             other.receiver.receive(&mut message, None).expect("a message");
             let expected = GuestMessage { kind: Some(Kind::Tape(tape)) }.encode_to_vec();

@@ -13,11 +13,12 @@ use crate::outgoing::carrier::Carrier;
 use crate::outgoing::loops::Loops;
 use crate::outgoing::reads::Reads;
 use crate::report::counters::Counters;
+use prost::bytes::Bytes;
 use recorder::{Origin, PredictedLaunch, Reason};
 use std::sync::Arc;
 use std::time::Duration;
 use tape::operations::code;
-use tape::{operations, whole_records, Writer};
+use tape::{operations, whole_records, WriteHead, Writer};
 
 /// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
 const BUSY_GROUPS: usize = 2;
@@ -55,6 +56,14 @@ pub(crate) struct Outbox {
     timer: Option<u64>,
     carrier: Option<Carrier>,
     buffers: Arc<Buffers>,
+}
+
+/// A WRITE that is not on the tape.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bulk<'a> {
+    pub(crate) head: WriteHead,
+    pub(crate) bytes: &'a [u8; WriteHead::BYTES],
+    pub(crate) data: &'a [u8],
 }
 
 /// What became of an attempt to send.
@@ -120,15 +129,12 @@ impl Outbox {
         self.loops.as_ref().is_some_and(Loops::holds)
     }
 
-    /// The records behind `mark` were appended.
+    /// The records behind `mark` were appended. What is not sent next begins to age.
     #[inline(never)]
-    pub(crate) fn appended(&mut self, mark: usize, timer: &AgeTimer, origin: fn() -> Origin) {
-        match &mut self.loops {
-            Some(loops) => loops.recorder.appended(&mut self.writer, mark, origin()),
-            None if mark > 0 => return,
-            None => {}
+    pub(crate) fn appended(&mut self, mark: usize, origin: fn() -> Origin) {
+        if let Some(loops) = &mut self.loops {
+            loops.recorder.appended(&mut self.writer, mark, origin());
         }
-        self.begin_aging(timer);
     }
 
     /// A loop begins with the thread's next record, as a manifest predicts it: the host learns it in a moment.
@@ -146,11 +152,11 @@ impl Outbox {
     }
 
     /// The tape was sent, and no loop holds anything: what follows is of this context (tape.md, "Contexts").
-    pub(crate) fn enter_context(&mut self, context: u32, anew: bool, timer: &AgeTimer, origin: fn() -> Origin) {
+    pub(crate) fn enter_context(&mut self, context: u32, anew: bool, origin: fn() -> Origin) {
         let mark = self.writer.len();
         operations::context(&mut self.writer, context, anew);
         self.context = Some(context);
-        self.appended(mark, timer, origin);
+        self.appended(mark, origin);
     }
 
     /// Takes what loops hold onto the tape: nothing is behind the calls made so far.
@@ -160,7 +166,7 @@ impl Outbox {
         }
     }
 
-    /// After an append to a tape that was empty: the tape has begun to age.
+    /// After an append, if nothing is sent: the tape has begun to age.
     #[inline]
     pub(crate) fn begin_aging(&mut self, timer: &AgeTimer) {
         if self.timer.is_none() {
@@ -227,7 +233,7 @@ impl Outbox {
                 return Aged::No; // what is awaited is sent with it
             }
         }
-        self.transmit(None, Patience::None, ledger, counters);
+        self.transmit(None, None, Patience::None, ledger, counters);
         Aged::Sent
     }
 
@@ -243,18 +249,32 @@ impl Outbox {
         if !self.reads.is_empty() {
             self.close_loops(Reason::Size); // what is awaited is in what is sent
         }
-        self.transmit(awaited, patience, ledger, counters)
+        self.transmit(awaited, None, patience, ledger, counters)
     }
 
-    /// As `send`; no loop holds a read that is recorded.
+    /// Whether a WRITE can be sent with its data taken from where they are.
+    pub(crate) fn takes_bulk(&self) -> bool {
+        matches!(self.carrier, Some(Carrier::Rings { .. }))
+    }
+
+    /// Sends the tape and behind it, in the same group where the credit allows that, a WRITE.
+    pub(crate) fn send_bulk(&mut self, bulk: Bulk<'_>, origin: Origin, ledger: &Ledger, counters: &Counters) -> Sent {
+        if let Some(loops) = &mut self.loops {
+            loops.recorder.interrupt(&mut self.writer, origin);
+        }
+        self.transmit(None, Some(bulk), Patience::Unlimited, ledger, counters)
+    }
+
+    /// As `send`; no loop holds a read that is recorded. `bulk` follows.
     fn transmit(
         &mut self,
         mut awaited: Option<Awaited>,
+        mut bulk: Option<Bulk<'_>>,
         patience: Patience,
         ledger: &Ledger,
         counters: &Counters,
     ) -> Sent {
-        if self.writer.is_empty() {
+        if self.writer.is_empty() && bulk.is_none() {
             return Sent::Yes;
         }
         let work = self.loops.as_mut().map_or(0, Loops::take_work);
@@ -263,19 +283,25 @@ impl Outbox {
             self.writer.truncate(0);
             return Sent::Closed;
         };
-        let mut rest = self.buffers.clone().lend(self.writer.replace(self.buffers.take()));
+        let mut rest = match self.writer.is_empty() {
+            true => Bytes::new(),
+            false => self.buffers.clone().lend(self.writer.replace(self.buffers.take())),
+        };
         let largest_group = usize::try_from(ledger.credit_bytes()).unwrap_or(usize::MAX);
         let several = awaited.take_if(|awaited| awaited.is_several());
         if !self.reads.is_empty() || several.is_some() {
             let last = self.next_group + groups(&rest, largest_group).saturating_sub(1);
             ledger.expect(self.next_group, last, self.reads.take().chain(several));
         }
-        while !rest.is_empty() {
+        while !rest.is_empty() || bulk.is_some() {
             let mut records = rest.split_to(whole_records(&rest, largest_group));
             let group = self.next_group;
             let awaited = if rest.is_empty() { awaited.take() } else { None };
             let (work, context) = (if rest.is_empty() { work } else { 0 }, self.context.unwrap_or(0));
-            match ledger.enter(group, records.len() as u64, work, awaited, patience, context) {
+            let room = largest_group - records.len();
+            let bulk = bulk.take_if(|bulk| rest.is_empty() && bulk.head.record_bytes() <= room);
+            let bytes = records.len() + bulk.map_or(0, |bulk| bulk.head.record_bytes());
+            match ledger.enter(group, bytes as u64, work, awaited, patience, context) {
                 Entry::Entered { waited } => counters.flow_waits.add(u64::from(waited)),
                 Entry::NoCredit => return Sent::NoCredit,
                 Entry::Closed => return Sent::Closed,
@@ -284,12 +310,15 @@ impl Outbox {
             counters.groups.add(1);
             while !records.is_empty() {
                 let part = records.split_to(whole_records(&records, self.limits.message_bytes));
-                let tape = Tape { group, records: part, last: records.is_empty() };
+                let tape = Tape { group, records: part, last: records.is_empty() && bulk.is_none() };
                 if waits && tape.last && rest.is_empty() {
                     carrier.post_awaited(Kind::Tape(tape), counters);
                 } else {
                     carrier.post(Kind::Tape(tape), counters);
                 }
+            }
+            if let Some(bulk) = bulk {
+                carrier.post_bulk(group, bulk, counters);
             }
         }
         Sent::Yes

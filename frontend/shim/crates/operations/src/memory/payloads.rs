@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tape::generated_operations as operation;
-use tape::Writer;
+use tape::{WriteHead, Writer};
 
 /// Where a piece goes: rows of `width` bytes, `pitch` apart.
 #[derive(Debug, Clone, Copy)]
@@ -129,8 +129,14 @@ pub fn write<'a>(stream: &Stream, target: Target, last: bool, row: impl Fn(usize
             return result;
         }
     }
+    let Target { address, pitch, width, height } = target;
+    if height == 1 {
+        let head = WriteHead { address, pitch, width, height, stream: stream.number, data_bytes: bytes };
+        if work::send_bulk(stream, head, row(0))? {
+            return Ok(());
+        }
+    }
     work::defer_piece(stream, last, |w| {
-        let Target { address, pitch, width, height } = target;
         if height == 1 {
             return operation::write(w, address, pitch, width, 1, stream.number, false, false, row(0));
         }

@@ -1,13 +1,20 @@
 //! Copies on memory of the test, and launches of a function of its own.
 
-use super::*;
+use super::direct::Direct;
+use super::host::{Code, Host};
+use super::launch::{Launch, Ran};
+use super::objects::Stream;
+use super::ranges::{Ranges, Rows};
+use std::sync::Arc;
+
+static STREAM: Stream = Stream::new(0, true);
 
 fn memory(size: usize) -> (Vec<u8>, u64, Direct) {
     let memory = vec![0_u8; size];
     let address = memory.as_ptr() as u64;
     let ranges = Arc::new(Ranges::default());
     ranges.add(address, address + size as u64);
-    (memory, address, Direct::new(ranges, true))
+    (memory, address, Direct::new(ranges, Box::new(Host { backed: true })))
 }
 
 fn rows(address: u64, pitch: u64, width: u64, height: u64) -> Rows {
@@ -17,32 +24,32 @@ fn rows(address: u64, pitch: u64, width: u64, height: u64) -> Rows {
 #[test]
 fn rows_are_written_and_shown() {
     let (memory, address, direct) = memory(64);
-    assert!(direct.write(&rows(address, 8, 2, 3), b"abcdef"));
+    assert_eq!(direct.write(&rows(address, 8, 2, 3), b"abcdef", &STREAM), Ok(true));
     assert_eq!(&memory[..20], b"ab\0\0\0\0\0\0cd\0\0\0\0\0\0ef\0\0");
     assert_eq!(direct.show(&rows(address, 0, 10, 1), 8..10, <[u8]>::to_vec), Some(b"cd".to_vec()));
-    assert!(direct.set(&rows(address + 4, 4, 4, 2), 0x0102_0304, 4));
+    assert_eq!(direct.set(&rows(address + 4, 4, 4, 2), 0x0102_0304, 4, &STREAM), Ok(true));
     assert_eq!(&memory[4..12], &[4, 3, 2, 1, 4, 3, 2, 1]);
-    assert!(direct.copy(&rows(address + 1, 0, 8, 1), &rows(address, 0, 8, 1)));
+    assert_eq!(direct.copy(&rows(address + 1, 0, 8, 1), &rows(address, 0, 8, 1), &STREAM), Ok(true));
     assert_eq!(&memory[..9], b"aab\0\0\x04\x03\x02\x01");
 }
 
 #[test]
 fn what_no_allocation_holds_is_left_alone() {
     let (memory, address, direct) = memory(64);
-    assert!(!direct.write(&rows(address + 60, 0, 8, 1), b"abcdefgh"));
-    assert!(!direct.write(&rows(address, 0, 7, 1), b"abcdefgh"), "not so many bytes");
-    assert!(!direct.set(&rows(address, 61, 4, 2), 1, 1));
-    assert!(!direct.set(&rows(address, 4, 6, 1), 1, 4));
-    assert!(!direct.copy(&rows(address, 0, 8, 1), &rows(0, 0, 8, 1)));
-    assert!(!direct.copy(&rows(address + 2, 4, 2, 2), &rows(address, 4, 2, 2)), "they overlap");
+    assert_eq!(direct.write(&rows(address + 60, 0, 8, 1), b"abcdefgh", &STREAM), Ok(false));
+    assert_eq!(direct.write(&rows(address, 0, 7, 1), b"abcdefgh", &STREAM), Ok(false), "not so many bytes");
+    assert_eq!(direct.set(&rows(address, 61, 4, 2), 1, 1, &STREAM), Ok(false));
+    assert_eq!(direct.set(&rows(address, 4, 6, 1), 1, 4, &STREAM), Ok(false));
+    assert_eq!(direct.copy(&rows(address, 0, 8, 1), &rows(0, 0, 8, 1), &STREAM), Ok(false));
+    assert_eq!(direct.copy(&rows(address + 2, 4, 2, 2), &rows(address, 4, 2, 2), &STREAM), Ok(false), "they overlap");
     assert!(!direct.may_read(&rows(address, 4, 2, 2)), "gaps");
     direct.disable();
-    assert!(!direct.write(&rows(address, 0, 1, 1), b"a"));
+    assert_eq!(direct.write(&rows(address, 0, 1, 1), b"a", &STREAM), Ok(false));
     assert!(memory.iter().all(|&byte| byte == 0));
 }
 
 #[repr(C)]
-struct Launch {
+struct Words {
     next_block: u64,
     grid_id: u64,
     abort: u32,
@@ -53,16 +60,16 @@ struct Launch {
 unsafe extern "C" fn kernel(launch: *mut u8, worker: *mut u8) -> i32 {
     // SAFETY: the test's own.
     unsafe {
-        let launch = &*launch.cast::<Launch>();
+        let launch = &*launch.cast::<Words>();
         assert_eq!(launch.next_block, 0);
         *worker.cast::<u64>() += launch.grid_id * 100 + launch.parameters;
         launch.status
     }
 }
 
-fn laid(launch: &mut Launch, sum: &mut u64) -> Laid {
+fn laid(launch: &mut Words, sum: &mut u64) -> Launch {
     let launch = std::ptr::from_mut(launch).cast::<u8>();
-    Laid {
+    Launch::Code(Code {
         run: kernel,
         launch,
         worker: std::ptr::from_mut(sum).cast(),
@@ -74,14 +81,14 @@ fn laid(launch: &mut Launch, sum: &mut u64) -> Laid {
         provisional: false,
         limit: u64::MAX,
         keep: Box::new(()),
-    }
+    })
 }
 
 #[test]
 fn a_launch_runs_until_something_changes() {
     let (_memory, _, direct) = memory(8);
-    let (mut launch, mut sum) = (Launch { next_block: 9, grid_id: 0, abort: 0, status: 0, parameters: 0 }, 0);
-    let entry = direct.entry(Some(laid(&mut launch, &mut sum)));
+    let (mut launch, mut sum) = (Words { next_block: 9, grid_id: 0, abort: 0, status: 0, parameters: 0 }, 0);
+    let entry = direct.entry(laid(&mut launch, &mut sum));
     assert_eq!(direct.launch(&entry, &7_u64.to_le_bytes()), Ran::Done);
     assert_eq!(direct.launch(&entry, &5_u64.to_le_bytes()), Ran::Done);
     assert_eq!(direct.launch(&entry, &[0; 4]), Ran::Stale, "other parameters");
@@ -90,10 +97,10 @@ fn a_launch_runs_until_something_changes() {
     assert_eq!(direct.launch(&entry, &[0; 8]), Ran::Failed);
     direct.changed();
     assert_eq!(direct.launch(&entry, &[0; 8]), Ran::Stale);
-    let entry = direct.entry(None);
+    let entry = direct.entry(Launch::Counted);
     assert_eq!(direct.launch(&entry, &[]), Ran::Done);
     direct.interrupt();
-    let entry = direct.entry(Some(laid(&mut launch, &mut sum)));
+    let entry = direct.entry(laid(&mut launch, &mut sum));
     assert_eq!(direct.launch(&entry, &[0; 8]), Ran::Stale);
     assert_eq!(launch.abort, 0, "nothing ran");
 }
