@@ -91,21 +91,24 @@ class Extractor:
         return False
 
     def loops(self, start: int) -> list[Sliced]:
-        """What was found of the loops of a function that copy to the host: of the innermost ones, and of those around ones
-        that have no slice, where they have one."""
+        """What was found of the loops of a function that copy to the host: of the outermost ones that have a slice, which
+        is one of the loops inside, too, and of the innermost ones where none has. Compilers make several loops of one.
+        """
         try:
             structure = self._walker.structure(start)
             reading = [loop for _, loop in sorted(structure.loops.items()) if self.reads(start, loop)]
         except (AnalysisError, Refused):
             return []
         found: list[Sliced] = []
-        for loop in sorted(reading, key=lambda loop: (-loop.depth, loop.header)):
-            inside = [each for each in found if each.header in loop.blocks]
-            if not inside:
-                found.append(self._loop(start, loop))
-            elif all(each.slice is None for each in inside):
-                around = self._loop(start, loop)
-                found += [around] if around.slice is not None else []
+        covered: set[int] = set()
+        for loop in sorted(reading, key=lambda loop: (loop.depth, loop.header)):
+            if loop.header in covered:
+                continue
+            each = self._loop(start, loop)
+            if each.slice is not None:
+                covered |= loop.blocks
+            if each.slice is not None or not any(o.header in loop.blocks for o in reading if o is not loop):
+                found.append(each)
         return sorted(found, key=lambda each: each.header)
 
     def _loop(self, start: int, loop: Loop) -> Sliced:
