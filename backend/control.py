@@ -1,8 +1,8 @@
 """The control plane of one session: what the plane's replay asks for.
 
 The plane (farlane.backend.plane) walks over a session's records and does the hot ones by itself. Everything else comes here: decoding what
-an operation says, calling its handler, and what its exceptions mean. Does not own the meaning of any operation (handlers/), what a loop
-stands for (loops/steps.py), nor results, deferred and sticky errors (the plane's).
+an operation says, calling its handler, and what its exceptions mean. Does not own the meaning of any operation (handlers/), how a device
+repeats a loop (loops/), nor what a loop stands for, results, deferred and sticky errors (the plane's).
 
 Source: protos/tape.md; mission.md S1 point 8.
 """
@@ -10,25 +10,25 @@ Source: protos/tape.md; mission.md S1 point 8.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from farlane.backend.device.plan import Results
 from farlane.backend.errors import name_of, to_cuda
 from farlane.backend.handlers.binding import TABLE
-from farlane.backend.handlers.generated_operations import OPERATIONS
 from farlane.backend.handlers.launch import Prepared
-from farlane.backend.loops import upcoming
-from farlane.backend.loops.steps import Steps
+from farlane.backend.handlers.loop import Conditional
+from farlane.backend.loops import plans
+from farlane.backend.loops.plan import Path, Plan
 from farlane.backend.objects.resources import Resources
-from farlane.backend.plane import Entry, Moment, Stream
+from farlane.backend.plane import Columns, Entry, Moment, Stream
+
+if TYPE_CHECKING:
+    from farlane.backend.plane import PlainTemplate
 
 log = logging.getLogger("farlane.replay")
 
-_NAMED = {operation.name: operation for operation in TABLE.values()}
-_LAUNCH, _REPEAT, _CONDITIONAL = _NAMED["LAUNCH"], _NAMED["REPEAT"], _NAMED["CONDITIONAL"]
-# Operations after which every object that a plan holds is still there, and every launch still passes its checks; and those that
-# only add to what plans may be made of.
-_LASTING = frozenset(code for code, row in OPERATIONS.items() if row.plans == "keeps")
-_MAKING = frozenset(code for code, row in OPERATIONS.items() if row.plans == "adds")
+_LAUNCH = next(operation for operation in TABLE.values() if operation.name == "LAUNCH")
 
 
 class Control:
@@ -39,36 +39,24 @@ class Control:
         self.looks_ahead = resources.context.looks_ahead
         self._resources = resources
         self._context = resources.context
-        self._steps = Steps(resources)
+        self.prices = (plans.BY_PLANE, plans.BY_PYTHON)
 
-    def operate(self, code: int, flags: int, record: bytes, inside: bool) -> Any:
+    def operate(self, code: int, flags: int, record: bytes) -> Any:
         """Replays a record that obeys the table.
-
-        Args:
-            inside: it is of a loop's body.
 
         Returns:
             None, a cudaError_t or a value, as the operation's result is; of a READ its `Reading`, of a LAUNCH (which is done) what the next
-            ones like it go by, of a REPEAT or CONDITIONAL what it stands for.
+            ones like it go by, of a CONDITIONAL its `Conditional`.
         """
         operation = TABLE[code]
-        view = memoryview(record)
-        arguments = operation.decode(record, view, 0, len(record), flags)
+        arguments = operation.decode(record)
         if operation is _LAUNCH:
             *fields, parameters = arguments
             prepared = _LAUNCH.handler(self._resources, flags, *fields)
             begin = _LAUNCH.fixed
             function, shape, stream = prepared
-            self._context.launch_from(function, shape, view, begin, begin + len(parameters), stream)
+            self._context.launch_from(function, shape, memoryview(record), begin, begin + len(parameters), stream)
             return prepared
-        if operation is _REPEAT:
-            return self._steps.repeat(flags, arguments, inside)
-        if operation is _CONDITIONAL:
-            return self._steps.conditional(operation.handler(self._resources, *arguments))
-        if code in _MAKING:
-            self._steps.made(operation.name, arguments)
-        elif code not in _LASTING:
-            self._resources.plans.clear()
         if operation.flagged:
             arguments = (flags, *arguments)
         return operation.handler(self._resources, *arguments)
@@ -100,11 +88,24 @@ class Control:
         moment: Moment = self._resources.events.get(number).moment
         return moment
 
-    def look_ahead(self, records: bytes) -> None:
-        """These come next, as far as they are known: tells the device."""
-        launches = upcoming.of_message(records, 0, len(records))
-        if launches and not self._steps.expected:
-            self._context.expect(launches)
+    def plan(self, template: PlainTemplate, constants: Mapping[int, int]) -> tuple[Plan, Sequence[Path], bool] | None:
+        """How the device can repeat a template, with these constants in some of its holes (loops/plans.py)."""
+        return plans.make(self._resources, template, constants)
+
+    def repeat(
+        self, plan: Plan, columns: Columns, first: int, left: int, fresh: bool
+    ) -> tuple[plans.Stop, Results] | None:
+        """Has the device do some iterations of a REPEAT (loops/plans.py)."""
+        return plans.repeat(self._context, plan, columns, first, left, fresh)
+
+    def choose(self, conditional: Conditional) -> int | None:
+        """The template that the condition chooses now. None: there is nothing to do."""
+        pieces = self._context.read(conditional.condition, conditional.stream)
+        return conditional.chosen(int.from_bytes(b"".join(map(bytes, pieces)), "little"))
+
+    def expect(self, launches: Sequence[bytes]) -> None:
+        """The parameters of launches that come next: tells the device."""
+        self._context.expect(launches)
 
     def end_group(self) -> tuple[bytes, bytes, int]:
         """What kernels have printed and complained about, and for how many nanoseconds the device has worked, the plane's share apart."""

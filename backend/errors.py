@@ -15,13 +15,9 @@ import logging
 
 from farlane.backend.device.base import CudaError
 from farlane.backend.generated_errors import ERRORS, MEMORY_ALLOCATION, UNKNOWN
-from farlane.backend.plane import ProtocolError
+from farlane.backend.plane import DeadTransport, ProtocolError
 
 log = logging.getLogger("farlane.errors")
-
-
-class DeadTransport(Exception):
-    """The guest is gone: the stream was cancelled or the connection broke."""
 
 
 def name_of(code: int) -> str:

@@ -24,7 +24,9 @@ def compare(label: str, extra: bool) -> None:
     """Prints a line for each transport and call; `extra`: beside a host with processes, too."""
     with host("null") as guests, host("null", "--workers", "process", "--warm", "2") as apart:
         for way in guests:
-            runs = [partial(numbers, each[way], "calls", "latency", str(ROUNDS)) for each in (guests, apart)[: 1 + extra]]
+            runs = [
+                partial(numbers, each[way], "calls", "latency", str(ROUNDS)) for each in (guests, apart)[: 1 + extra]
+            ]
             for up, down in BYTES.values():
                 runs.append(partial(plane_exchange, KIND[way], up, down, ROUNDS))
                 runs.append(partial(exchange, "tcp" if way == "tcp" else "unix", up, down, ROUNDS))

@@ -1,6 +1,7 @@
 """What a record outside of loops costs the host, by kind: null and simulated device, beside one that Python replays in the same run.
 
-No guest, no wire: `Session.submit` with `COUNT` records of a kind. Medians and minima over `ROUNDS` runs; the kernel is empty.
+No guest, no wire: `Session.submit` with `COUNT` records of a kind, or pairs of records where one undoes the other. Medians and minima over
+`ROUNDS` runs; the kernel is empty.
 
 The GPU device is measured on Farlane's own driver: this script runs once more as a guest of the embedded simulated device. There each kind
 stands three times: done by the plane, done by Python, and done by the plane with a driver whose functions do nothing. The last one is what the
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from farlane.backend.handlers.generated_operations import encode
-from replay_loops import Bench
+from replay_loops import Bench, affine, repeat, template
 
 COUNT, ROUNDS = 10_000, 9
 MESSAGE = 1_000_000  # bytes
@@ -32,10 +33,16 @@ SILENT = (
     "cuStreamSynchronize", "cuCtxSetCurrent",
 )  # fmt: skip
 
+# Kinds of which a GPU's are Python's, or many records.
+COLD = ("allocate", "keep", "event, made", "stream, made", "REPEAT")
+
 
 def kinds(bench: Bench) -> dict[str, bytes]:
-    """A record of each kind."""
+    """A record of each kind, or a pair."""
     base = bench.base
+    bench.submit(encode("PAYLOAD_KEEP", 8, 64, 64, 0, tail=bytes(64)))
+    body = bench.launch()
+    bench.submit(template(300, [(64, 4)], body[:64] + bytes(4) + body[68:]))
     return {
         "launch": bench.launch(),
         "write of 4 bytes": encode("WRITE", base, 4, 4, 1, 1, 4, tail=b"abcd"),
@@ -44,6 +51,14 @@ def kinds(bench: Bench) -> dict[str, bytes]:
         "copy of 64 bytes": encode("COPY", base + 64, 0, base, 0, 64, 1, 1, 0),
         "event record": encode("EVENT_RECORD", 16, 1, 0, 0),
         "stream synchronize": encode("STREAM_SYNCHRONIZE", 1, 9),
+        "allocate and free": encode("ALLOCATE", base + (1 << 21), 4096) + encode("FREE", base + (1 << 21)),
+        "keep and drop 64 bytes": encode("PAYLOAD_KEEP", 9, 64, 64, 0, tail=bytes(64)) + encode("PAYLOAD_DROP", 9, 0),
+        "write of a kept payload": encode("WRITE_KEPT", base, 64, 64, 1, 1, 8),
+        "event, made and ended": encode("EVENT_CREATE", 20, 0) + encode("EVENT_DESTROY", 20, 0),
+        "stream, made and ended": encode("STREAM_CREATE", 20, 0, 0, 0) + encode("STREAM_DESTROY", 20, 0),
+        "event query": encode("EVENT_QUERY", 16, 9),
+        "elapsed time": encode("EVENT_ELAPSED", 16, 16, 9, 0),
+        "REPEAT of 90 launches": repeat(300, 90, affine(0, 1)),
     }
 
 
@@ -58,18 +73,25 @@ def measure(bench: Bench, title: str, records: Mapping[str, bytes], count: int =
             started = time.perf_counter()
             bench.submit(*messages)
             times.append((time.perf_counter() - started) / count * 1e6)
-        print(f"{title:22} {name:20} {statistics.median(times):7.3f} us   (least {min(times):.3f})", flush=True)
+        print(f"{title:22} {name:24} {statistics.median(times):7.3f} us   (least {min(times):.3f})", flush=True)
+
+
+def hot(bench: Bench) -> dict[str, bytes]:
+    """The kinds that the plane does on a GPU. An event is recorded before it is asked about."""
+    bench.submit(encode("EVENT_RECORD", 16, 1, 0, 0), encode("DEVICE_SYNCHRONIZE", 1, 0))
+    return {name: record for name, record in kinds(bench).items() if not name.startswith(COLD)}
 
 
 def inside() -> None:
     """The GPU device, in a guest."""
     from farlane.backend.device.gpu.driver import libraries
 
-    count = COUNT // 5  # a read and a synchronization wait for the host behind the driver
+    count = COUNT // 5  # a read waits for the host behind the driver
     bench = Bench("cupy")
-    measure(bench, "cupy, by the plane", kinds(bench), count)
+    records = hot(bench)
+    measure(bench, "cupy, by the plane", records, count)
     bench.session.resources.context.direct.disable()
-    measure(bench, "cupy, by Python", kinds(bench), count)
+    measure(bench, "cupy, by Python", records, count)
     bench.close()
     nothing = ctypes.CDLL(None).pthread_condattr_destroy  # returns 0, and looks at nothing
     address = ctypes.cast(nothing, ctypes.c_void_p).value
@@ -81,7 +103,7 @@ def inside() -> None:
 
     libraries.Libraries.__init__ = silenced  # type: ignore[method-assign]
     bench = Bench("cupy")
-    measure(bench, "cupy, a silent driver", kinds(bench))
+    measure(bench, "cupy, a silent driver", hot(bench))
     bench.close()
 
 

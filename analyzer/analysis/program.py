@@ -23,6 +23,7 @@ from farlane.analyzer.loops.model import LoopReport, ProgramReport
 from farlane.analyzer.loops.shape.rewriting import final_values, remove_untaken
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.permissions.prove import Prover
+from farlane.analyzer.slices.extract import Extractor
 
 SECONDS = 60.0  # of the processor, for a whole binary; functions beyond it are listed as skipped
 
@@ -74,6 +75,8 @@ def _analyze(path: Path, budget: Budget, in_callees: bool, beside: bool, loaded:
         loops, skipped = answered((*first.loops, *second.loops), prover), [*first.skipped, *second.skipped]
         whole = Share(loops, skipped, second.out_of_time)
         spent = second.spent
+    extractor = Extractor(program, budget)
+    slices = [each for start in cuda for each in extractor.loops(start)]
     return ProgramReport(
         path=str(path),
         identity=program.image.identity,
@@ -83,6 +86,7 @@ def _analyze(path: Path, budget: Budget, in_callees: bool, beside: bool, loaded:
         loops=tuple(whole.loops),
         skipped=tuple(whole.skipped),
         out_of_time=budget.used_up() or whole.out_of_time,
+        slices=tuple(slices),
     )
 
 

@@ -124,4 +124,13 @@ REFUSED_IMPORTS = frozenset(
         *("register_printf_function", "register_printf_specifier", "register_printf_type", "fopencookie"),
     ]
 )
+# Start threads, or have something done beside the program; imports that begin so.
+THREADS = (
+    "pthread_create",
+    "thrd_create",
+    "_ZNSt6thread15_M_start_thread",
+    "GOMP_parallel",
+    "__kmpc_fork_call",
+    "clone",
+)
 CATCHES = "__cxa_begin_catch"

@@ -79,6 +79,10 @@ class Kernels:
         name = self._names.get(host)
         return None if name is None else self._sizes.get(name)
 
+    def hosts(self) -> list[int]:
+        """The host's addresses of all kernels."""
+        return sorted(self._names)
+
     @cached_property
     def _sizes(self) -> parameters.Sizes:
         return parameters.sizes(self._program.image)

@@ -83,7 +83,7 @@ class Program:
         image = self.image
         if target is not None and target in image.stubs:
             return self._import(image.stubs[target])
-        if target is None and slot is not None:
+        if target is None and slot is not None and image.stays(slot):
             if slot in image.pointers:
                 target = image.pointers[slot]
             elif slot in image.slots:

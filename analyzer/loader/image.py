@@ -41,6 +41,8 @@ class Function:
     continued: bool = False
 
 
+# Sections that the loader fills in and then makes read-only, or that only the loader writes.
+FILLED = frozenset({".got", ".got.plt", ".data.rel.ro", ".data.rel.ro.local", ".init_array", ".fini_array"})
 FIXED = 0x10000  # where a file that is not position-independent starts, at least
 
 
@@ -102,6 +104,12 @@ class Image:
             return None
         data = self.read(address, size)
         return None if data is None else int.from_bytes(data, "little")
+
+    def stays(self, address: int) -> bool:
+        """Whether what the loader puts into a slot stays there: in the tables of imported addresses, and where nothing
+        is written after loading. A variable that holds a function's address may be given another."""
+        segment = self.segment(address)
+        return segment is None or not segment.writable or segment.name in FILLED
 
     def string(self, address: int, limit: int = 4096) -> str | None:
         """The zero-terminated string at an address."""

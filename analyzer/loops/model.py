@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from farlane.analyzer.permissions.model import Permission
+from farlane.analyzer.slices.form import Sliced
 
 
 class Reason(StrEnum):
@@ -273,7 +274,8 @@ class LoopReport:
 
 @dataclass(frozen=True)
 class ProgramReport:
-    """The loops with CUDA calls of one executable, and what was not analyzed: (function, why).
+    """The loops with CUDA calls of one executable, what was not analyzed: (function, why), and what was found of the
+    loops that read.
 
     `seconds`: of the processor, that the analysis took; `out_of_time`: whether it was given less than it needed.
     """
@@ -286,6 +288,7 @@ class ProgramReport:
     loops: tuple[LoopReport, ...]
     skipped: tuple[tuple[str, str], ...]
     out_of_time: bool = False
+    slices: tuple[Sliced, ...] = ()
 
     @property
     def permissions(self) -> tuple[Permission, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from farlane.analyzer.externals import names
 from farlane.analyzer.externals.interface import LAUNCH
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader.image import Image
@@ -30,11 +31,13 @@ from farlane.analyzer.manifest.model import (
     IdentityKind,
     Loop,
     LoopClass,
+    LoopSlice,
     Manifest,
     Permission,
     Site,
 )
 from farlane.analyzer.permissions.model import Permission as Proven
+from farlane.analyzer.slices import encode
 
 HASHED = "sha256-"  # the loader's mark of an identity that is no build-id
 BODY_LIMIT = 65535
@@ -61,14 +64,6 @@ _UNDESCRIBED = frozenset(
     }
 )
 LONGEST = 15  # bytes of an instruction
-_THREADS = (
-    "pthread_create",
-    "thrd_create",
-    "_ZNSt6thread15_M_start_thread",
-    "GOMP_parallel",
-    "__kmpc_fork_call",
-    "clone",
-)
 
 
 def build(image: Image, report: ProgramReport, proven: Iterable[Proven] = ()) -> Manifest:
@@ -82,7 +77,9 @@ def build(image: Image, report: ProgramReport, proven: Iterable[Proven] = ()) ->
         AnalysisError: the object has no identity, or the report does not belong to it.
     """
     kind, identity = _identity(image)
-    return Manifest(kind, identity, _flags(image, report), *_Tables(image, report, proven).made())
+    tables = _Tables(image, report, proven)
+    sites, loops = tables.made()
+    return Manifest(kind, identity, _flags(image, report), sites, loops, tables.slices())
 
 
 def _identity(image: Image) -> tuple[IdentityKind, bytes]:
@@ -96,7 +93,7 @@ def _identity(image: Image) -> tuple[IdentityKind, bytes]:
 def _flags(image: Image, report: ProgramReport) -> Flag:
     imported = {*image.stubs.values(), *image.slots.values()}
     flags = Flag.SKIPPED if report.skipped else Flag.NONE
-    if any(name.startswith(_THREADS) for name in imported):
+    if any(name.startswith(names.THREADS) for name in imported):
         flags |= Flag.THREADS
     if image.imports("__cudaRegisterManagedVar"):
         flags |= Flag.MANAGED
@@ -129,8 +126,18 @@ class _Tables:
             for each in loop.continuations
             if not each.chain
         }
+        self._slices = report.slices
         self._proven = {each.site: each for each in proven}
         self._reached = self._innermost()
+
+    def slices(self) -> tuple[LoopSlice, ...]:
+        """Those of the loops that have one."""
+        found = [
+            LoopSlice(self._numbers[each.entry, each.header], encode.write(each.slice))
+            for each in self._slices
+            if each.slice is not None and (each.entry, each.header) in self._numbers
+        ]
+        return tuple(sorted(found))
 
     def made(self) -> tuple[tuple[Site, ...], tuple[Loop, ...]]:
         places = self._places()

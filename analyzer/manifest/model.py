@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 IDENTITY_LIMIT = 32
 MAXIMUM_BYTES = 16 << 20
@@ -54,6 +55,7 @@ class ArgumentKind(enum.IntEnum):
     ELEMENT = 5
 
 
+SLICES_VERSION = 1  # of the table of slices, which has a version of its own
 TOLD_AT_FIRST = (ArgumentKind.INVARIANT, ArgumentKind.AFFINE)  # arguments that may have `first`
 
 
@@ -111,12 +113,20 @@ class Loop:
     line: int = 0
 
 
+class LoopSlice(NamedTuple):
+    """The slice of a loop, by its index; bytes that `slices.encode` reads."""
+
+    loop: int
+    data: bytes
+
+
 @dataclass(frozen=True)
 class Manifest:
-    """Sites by rising return address; a loop stands before the loops inside it."""
+    """Sites by rising return address; a loop stands before the loops inside it; slices by rising loop."""
 
     identity_kind: IdentityKind
     identity: bytes
     flags: Flag = Flag.NONE
     sites: tuple[Site, ...] = ()
     loops: tuple[Loop, ...] = ()
+    slices: tuple[LoopSlice, ...] = ()

@@ -15,17 +15,21 @@ from typing import NamedTuple
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.model import (
     MAXIMUM_BYTES,
+    SLICES_VERSION,
     Argument,
     ArgumentKind,
     Flag,
     IdentityKind,
     Loop,
     LoopClass,
+    LoopSlice,
     Manifest,
     Permission,
     Site,
 )
 from farlane.analyzer.postfix import MAXIMUM_CODE_BYTES, CodeError, parse
+from farlane.analyzer.slices import encode
+from farlane.analyzer.slices.check import SliceError
 
 HEADER_BYTES, SITE_BYTES, LOOP_BYTES, ARGUMENT_BYTES = 88, 40, 32, 16
 UNKNOWN = 2**32 - 1
@@ -72,7 +76,7 @@ class _Reader:
         _require(len(data) >= HEADER_BYTES, "shorter than a header")
         _require(data[:8] == b"FARLANEM", "no magic")
         self._version = self._field("I", 8)
-        _require(self._version in (1, 2), f"version {self._version}")
+        _require(self._version in (1, 2, 3), f"version {self._version}")
         _require(len(data) <= MAXIMUM_BYTES, "too long")
         _require(self._field("I", 12) == len(data), "the length is another")
         digest = hashlib.blake2b(data[:16] + bytes(8) + data[24:], digest_size=32).digest()
@@ -80,14 +84,45 @@ class _Reader:
         kind, size = data[24], data[25]
         _require(kind in (1, 2), f"identity kind {kind}")
         _require(1 <= size <= 32 and (kind == 1 or size == 32), f"an identity of {size} bytes")
-        _require(not self._field("H", 26) and not self._field("I", 84), "a reserved field is not 0")
+        _require(
+            not self._field("H", 26) and (self._version >= 3 or not self._field("I", 84)), "a reserved field is not 0"
+        )
         flags = self._field("I", 28)
         _require(flags < 8, "unknown flags")
         _require(not any(data[32 + size : 64]), "the identity's padding is not 0")
         tables = self._tables()
         loops = tuple(self._loop(tables, index) for index in range(self._field("I", 68)))
         sites = self._sites(tables, loops)
-        return Manifest(IdentityKind(kind), data[32 : 32 + size], Flag(flags), sites, loops)
+        slices = self._slices(tables, len(loops))
+        return Manifest(IdentityKind(kind), data[32 : 32 + size], Flag(flags), sites, loops, slices)
+
+    def _slices(self, tables: _Tables, loops: int) -> tuple[LoopSlice, ...]:
+        """The last table, all of it; each slice is well-formed."""
+        at, end = tables.texts + tables.text_bytes + -tables.text_bytes % 8, len(self._data)
+        if at == end:
+            return ()
+        _require(end - at >= 8, "a table of slices of less than 8 bytes")
+        version, count = struct.unpack_from("<II", self._data, at)
+        _require(version == SLICES_VERSION, f"slices of version {version}")
+        at += 8
+        found: list[LoopSlice] = []
+        for _ in range(count):
+            _require(end - at >= 8, "slices that are not there")
+            loop, size = struct.unpack_from("<II", self._data, at)
+            _require(loop < loops and (not found or found[-1].loop < loop), "slices by rising loop")
+            at += 8
+            _require(end - at >= size + -size % 8, "a slice that is not all there")
+            data = self._data[at : at + size]
+            try:
+                encode.read(data)
+            except SliceError as error:
+                raise ManifestError(f"the slice of loop {loop}: {error}") from error
+            at += size
+            _require(not any(self._data[at : at + -size % 8]), "a slice's padding is not 0")
+            at += -size % 8
+            found.append(LoopSlice(loop, data))
+        _require(at == end, "bytes behind the slices")
+        return tuple(found)
 
     def _tables(self) -> _Tables:
         sites, loops, arguments, code_bytes, text_bytes = struct.unpack_from("<5I", self._data, 64)
@@ -95,10 +130,10 @@ class _Reader:
         first_argument = first_loop + LOOP_BYTES * loops
         code = first_argument + ARGUMENT_BYTES * arguments
         texts = code + code_bytes + -code_bytes % 8
-        end = texts + text_bytes + -text_bytes % 8
-        _require(end == len(self._data), "the tables do not fill the manifest")
+        slices = texts + text_bytes + -text_bytes % 8
+        _require(slices + self._field("I", 84) == len(self._data), "the tables do not fill the manifest")
         _require(not any(self._data[code + code_bytes : texts]), "the code's padding is not 0")
-        _require(not any(self._data[texts + text_bytes : end]), "the texts' padding is not 0")
+        _require(not any(self._data[texts + text_bytes : slices]), "the texts' padding is not 0")
         return _Tables(HEADER_BYTES, first_loop, first_argument, code, code_bytes, texts, text_bytes)
 
     def _loop(self, tables: _Tables, index: int) -> Loop:

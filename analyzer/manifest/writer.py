@@ -15,6 +15,7 @@ from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.model import (
     IDENTITY_LIMIT,
     MAXIMUM_BYTES,
+    SLICES_VERSION,
     TOLD_AT_FIRST,
     Argument,
     Loop,
@@ -25,7 +26,7 @@ from farlane.analyzer.manifest.model import (
 from farlane.analyzer.postfix import check
 
 _MAGIC = b"FARLANEM"
-_VERSION = 2
+_VERSION, _WITH_SLICES = 2, 3
 _NONE = 0xFFFFFFFF
 _TEXT_BYTES = 4096  # kernels' symbols are long; beyond this nobody reads them
 
@@ -52,14 +53,15 @@ def _write(manifest: Manifest) -> bytes:
         sites.append(_site(site, len(arguments), code, texts))
         arguments += [_argument(argument, site, code) for argument in site.arguments]
     loops = [_loop(loop, texts) for loop in manifest.loops]
-    tables = [*sites, *loops, *arguments, code.padded(), texts.padded()]
+    slices = _slices(manifest)
+    tables = [*sites, *loops, *arguments, code.padded(), texts.padded(), slices]
     length = 88 + sum(map(len, tables))
     if length > MAXIMUM_BYTES:
         raise AnalysisError(f"a manifest of {length} bytes; at most {MAXIMUM_BYTES} are allowed")
     head = struct.pack(
         "<8sII8xBBHI32sIIIIII",
         _MAGIC,
-        _VERSION,
+        _WITH_SLICES if slices else _VERSION,
         length,
         manifest.identity_kind,
         len(manifest.identity),
@@ -71,13 +73,25 @@ def _write(manifest: Manifest) -> bytes:
         len(arguments),
         len(code.content),
         len(texts.content),
-        0,
+        len(slices),
     )
     content = bytearray(head)
     for table in tables:
         content += table
     content[16:24] = hashlib.blake2b(content, digest_size=32).digest()[:8]
     return bytes(content)
+
+
+def _slices(manifest: Manifest) -> bytes:
+    """The table of slices; nothing where there are none."""
+    if not manifest.slices:
+        return b""
+    out = bytearray(struct.pack("<II", SLICES_VERSION, len(manifest.slices)))
+    for loop, data in manifest.slices:
+        if loop >= len(manifest.loops):
+            raise AnalysisError(f"a slice of loop {loop}, which is not there")
+        out += struct.pack("<II", loop, len(data)) + data + bytes(-len(data) % 8)
+    return bytes(out)
 
 
 class _Pool:

@@ -20,6 +20,7 @@ from farlane.analyzer.report import listing
 from farlane.analyzer.report.drawing import CLASS_STYLES, graph, label
 from farlane.analyzer.report.listing import Function, Line
 from farlane.analyzer.report.words import CLASSES, KINDS, REASONS
+from farlane.analyzer.slices import text as slice_text
 from farlane.demangle import readable
 
 
@@ -54,7 +55,7 @@ def page(executable: Executable, permissions: Iterable[Permitted] | None = None)
     shown = listing.read(executable)
     body = [_head(path, report), _summary(report, by_site), _table(report, by_site)]
     body += [_function(function, by_site) for function in shown.functions]
-    body.append(_rest(report, shown.left_out))
+    body += [_slices(report), _rest(report, shown.left_out)]
     files = resources.files(__package__ or "")
     style = (files / "page.css").read_text("utf-8")
     script = (files / "page.js").read_text("utf-8")
@@ -214,6 +215,24 @@ def _call(call: Call, permission: Permitted | None) -> str:
 def _because(reasons: Iterable[str]) -> str:
     text = ", ".join(reasons)
     return f" ({escape(text)})" if text else ""
+
+
+def _slices(report: ProgramReport) -> str:
+    """The loops that read: their slices, or why they have none."""
+    names = {(loop.entry, loop.header): readable(loop.function) for loop in report.loops}
+    items = []
+    for each in report.slices:
+        name = names.get((each.entry, each.header), f"{each.entry:#x}")
+        where = f'<a href="#{_block_id(each.entry, each.header)}">{escape(name)}, loop {each.header:#x}</a>'
+        if each.slice is None:
+            items.append(f"<li>{where}: <b>{escape(each.reason)}</b>: {escape(each.detail)}</li>")
+        else:
+            listing_ = escape("\n".join(slice_text.lines(each.slice)))
+            summary = escape(slice_text.summary(each.slice))
+            items.append(f"<li>{where}: <details><summary>{summary}</summary><pre>{listing_}</pre></details></li>")
+    if not items:
+        return ""
+    return f'<section class="slices"><h2>Loops that read</h2><ul>{"".join(items)}</ul></section>'
 
 
 def _rest(report: ProgramReport, left_out: Iterable[str]) -> str:

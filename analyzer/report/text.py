@@ -7,11 +7,14 @@ import json
 from collections.abc import Iterator
 
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
+from farlane.analyzer.slices import text as slice_text
+from farlane.analyzer.slices.form import Sliced
 from farlane.demangle import readable
 
 
 def lines(report: ProgramReport) -> Iterator[str]:
     """One block of lines for every loop, then what was skipped, then a summary."""
+    slices = {(each.entry, each.header): each for each in report.slices}
     for loop in report.loops:
         where = f" ({loop.line})" if loop.line else ""
         yield f"{readable(loop.function)}{where}: loop {loop.header:#x}, depth {loop.depth}"
@@ -36,9 +39,20 @@ def lines(report: ProgramReport) -> Iterator[str]:
                 yield f"        not permitted: {permission.refused}"
         if loop.reasons:
             yield f"    reasons: {', '.join(loop.reasons)}"
+        yield from _sliced(slices.get((loop.entry, loop.header)))
     for function, why in report.skipped:
         yield f"skipped: {readable(function)}: {why}"
     yield summary(report)
+
+
+def _sliced(found: Sliced | None) -> Iterator[str]:
+    """What is known of a loop that reads: whether a host can decide it."""
+    if found is None:
+        return
+    if found.slice is not None:
+        yield f"    decidable on the host {slice_text.summary(found.slice)}"
+    else:
+        yield f"    not decidable on the host: {found.reason}: {found.detail}"
 
 
 def summary(report: ProgramReport) -> str:
@@ -63,7 +77,17 @@ SCHEMA = 1
 
 def to_json(report: ProgramReport) -> str:
     """The whole report but its time and where the file lay."""
-    content = dataclasses.asdict(report)
+    content = dataclasses.asdict(dataclasses.replace(report, slices=()))
+    content["slices"] = [
+        {
+            "entry": each.entry,
+            "header": each.header,
+            "reason": each.reason,
+            "detail": each.detail,
+            "slice": None if each.slice is None else slice_text.plain(each.slice),
+        }
+        for each in report.slices
+    ]
     del content["seconds"], content["out_of_time"], content["path"]
     for loop in content["loops"]:
         loop["class"] = loop.pop("class_")

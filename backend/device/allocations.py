@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from farlane.backend.device.base import NO_ACCESS, READ_WRITE, CudaError, Rows
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
@@ -25,8 +25,7 @@ FAR = 1 << 36
 MAPPED = "mapped physical memory"  # the label of its ranges
 
 
-@dataclass(frozen=True, order=True)
-class Allocation:
+class Allocation(NamedTuple):
     """[start, start + size), and what it is to the user."""
 
     start: int

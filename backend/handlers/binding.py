@@ -2,16 +2,16 @@
 
 A handler is the function named as the operation, in the file of the operation's family. It gets the session's resources and what the
 generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the tail last. The record's flags
-stand in front of them where the row defines any. Every row has a handler and every handler a row, or importing this module fails.
+stand in front of them where the row defines any. Every row that the plane does not do by itself (`OF_THE_PLANE`) has a handler, and every
+handler a row, or importing this module fails.
 
 What a handler returns follows from the row's result: nothing for "none", a cudaError_t for "status", an integer for "value", a
-`memory.Reading` for "data". LAUNCH and REPEAT alone give the replay something to do: a prepared launch, a repetition.
+`memory.Reading` for "data". LAUNCH and CONDITIONAL alone give the plane something to do: a prepared launch, a choice of templates.
 """
 
 from __future__ import annotations
 
 import inspect
-import struct
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -42,35 +42,28 @@ FAMILIES: dict[str, ModuleType] = {
     "texture": texture,
     "virtual_memory": virtual_memory,
 }
+OF_THE_PLANE = {"FENCE", "CONTEXT", "TEMPLATE", "REPEAT", "PAYLOAD_DROP"}
 Handler = Callable[..., Any]
-_U32 = struct.Struct("<I")
 
 
 class Bound:
     """One operation, ready to decode and to call."""
 
-    __slots__ = ("code", "decode", "fixed", "flagged", "handler", "name", "result", "slot_at")
+    __slots__ = ("decode", "fixed", "flagged", "handler", "name")
 
     def __init__(self, row: Operation, handler: Handler) -> None:
         self.name = row.name
-        self.code = row.code
         self.fixed = row.fixed
-        self.result = row.result
         self.flagged = bool(row.flags)
-        self.slot_at = row.slot_at
         self.decode: Decoder = row.decode
         self.handler = handler
-
-    def slot(self, buffer: bytes, at: int) -> int:
-        """The slot of the record at `at`; only for operations that yield a result."""
-        assert self.slot_at is not None
-        slot: int = _U32.unpack_from(buffer, at + self.slot_at)[0]
-        return slot
 
 
 def bind(rows: dict[int, Operation]) -> dict[int, Bound]:
     bound = {}
     for code, row in rows.items():
+        if row.name in OF_THE_PLANE:
+            continue
         handler = getattr(FAMILIES[row.family], row.name.lower(), None)
         if handler is None:
             raise LookupError(f"{row.name} has no handler in {FAMILIES[row.family].__name__}")

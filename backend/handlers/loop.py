@@ -1,6 +1,6 @@
-"""Loops of the tape: TEMPLATE, REPEAT, CONDITIONAL (protos/tape.md, "Loops" and "Conditions").
+"""CONDITIONAL (protos/tape.md, "Conditions"): where its condition is, and what it chooses.
 
-Owns nothing: templates are loops/'s, and what a REPEAT stands for is replayed by the replay. RUN_AHEAD and KEEP_AHEAD are retired: earlier
+Owns nothing: templates and loops are the plane's. RUN_AHEAD and KEEP_AHEAD are retired: earlier
 guests send them, and the host does nothing for them (tape.md, "Retired operations").
 """
 
@@ -11,20 +11,10 @@ from typing import Any, NamedTuple
 
 from farlane.backend.device.base import Rows
 from farlane.backend.errors import ProtocolError
-from farlane.backend.loops.store import Repetition
 from farlane.backend.objects.resources import Resources
 
 IF, WHILE, SWITCH = range(3)
 NOTHING = 0xFFFF_FFFF
-
-
-def template(resources: Resources, template: int, holes: int, content: memoryview) -> None:
-    resources.templates.define(template, holes, content)
-
-
-def repeat(resources: Resources, flags: int, template: int, count: int, columns: memoryview) -> Repetition:
-    """What a REPEAT on the tape itself stands for."""
-    return resources.templates.repeat(flags, template, count, columns)
 
 
 class Conditional(NamedTuple):
@@ -35,10 +25,6 @@ class Conditional(NamedTuple):
     stream: Any
     templates: tuple[int, ...]
 
-    @property
-    def loops(self) -> bool:
-        return self.kind == WHILE
-
     def chosen(self, value: int) -> int | None:
         """The template's number; None: nothing is done."""
         place = value if self.kind == SWITCH else int(value == 0)
@@ -47,7 +33,7 @@ class Conditional(NamedTuple):
 
 
 def conditional(resources: Resources, condition: int, stream: int, kind: int, templates: memoryview) -> Conditional:
-    """What the replay follows."""
+    """What the plane follows."""
     count = len(templates) // 4
     most = {IF: 2, WHILE: 1}.get(kind, count)
     if len(templates) % 4 or kind not in (IF, WHILE, SWITCH) or not 0 < count <= most:

@@ -1,22 +1,20 @@
-"""Payloads that the host keeps for a session: PAYLOAD_KEEP, PAYLOAD_DROP, WRITE_KEPT (protos/tape.md, "Payloads").
+"""Payloads that the host keeps for a session: compressed PAYLOAD_KEEPs, WRITE_KEPT (protos/tape.md, "Payloads").
 
-Owns nothing: what is kept, and compression, are payloads.py's.
+Owns nothing: what is kept is the plane's, which keeps and drops plain ones by itself, and compression is payloads.py's.
 """
 
 from __future__ import annotations
 
 from farlane.backend.handlers import memory
+from farlane.backend.objects.payloads import expand
 from farlane.backend.objects.resources import Resources
 
 _PLAIN = 0
 
 
 def payload_keep(resources: Resources, flags: int, payload: int, raw_bytes: int, data: memoryview) -> None:
-    resources.payloads.keep(payload, raw_bytes, data, flags)
-
-
-def payload_drop(resources: Resources, payload: int) -> None:
-    resources.payloads.drop(payload)
+    resources.payloads.check(payload, raw_bytes)
+    resources.payloads.keep(payload, expand(data, flags, raw_bytes))
 
 
 def write_kept(

@@ -39,6 +39,7 @@ class Session:
             Control(name, resources),
             resources.context.direct,
             resources.standing,
+            resources.payloads,
             tape_version=tape_version,
             message_bytes=MESSAGE_BYTES,
             credit_bytes=CREDIT_BYTES,

@@ -1,6 +1,6 @@
 """How fast a loop is handed to a device: in pieces, so that results leave, and an interrupt is seen, while it runs.
 
-Owns the size of the pieces alone; steps.py hands them over.
+Owns the size of the pieces alone; plans.py hands them over.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ memory. Declines (None) what a device cannot be asked to repeat: handles or shap
 made, handles that are not there. Whoever replays such a template record by record finds
 the errors where they belong.
 
-A plan holds the objects behind handles: it is to be dropped when one of them may have ended (Resources.plans).
+A plan holds the objects behind handles: the plane drops it when one of them may have ended (`plans` in tape.toml).
 
 Source: protos/tape.md, "Loops"; mission.md S1 points 4 to 6.
 """
@@ -22,13 +22,12 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.device.plan import Body, Columns, Hole, Kind, Results, Step
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers import launch as launching
-from farlane.backend.loops import columns
-from farlane.backend.loops.columns import AFFINE, SAME
 from farlane.backend.loops.operands import Bound, Declined, Operands, Row
 from farlane.backend.loops.pace import Pace
-from farlane.backend.loops.template import Record, Template, check_repetitions
+from farlane.backend.loops.template import AFFINE, SAME, VALUES, Record, Template
 from farlane.backend.objects.payloads import expand
 from farlane.backend.objects.resources import RELATIVE, Resources
+from farlane.backend.plane import Columns as Given
 
 MAX_STEPS = 256
 MAX_ROWS = 1024
@@ -73,21 +72,21 @@ class Plan:
         self._derived = tuple(builder.derived)
         self._result_row = np.frombuffer(bytes(builder.results), np.uint8)
         self._slots = tuple(builder.slots)
-        self.declined = False  # by the device, as things were
 
     @property
     def answers(self) -> bool:
         return len(self._result_row) > 0
 
-    def columns(self, columns: columns.Columns, first: int, count: int) -> Columns:
+    def columns(self, columns: Given, first: int, count: int) -> Columns:
         """The matrix of iterations [first, first + count)."""
         matrix = np.empty((self._given + len(self._derived), count), np.uint64)
-        columns.fill(matrix[: self._given], first)
+        if self._given:
+            columns.fill(matrix[: self._given], first)
         for index, row in enumerate(self._derived, self._given):
             if row is None:
                 continue  # the second row of what is in front of it
             if isinstance(row, Kept):
-                matrix[index : index + 2] = self._payloads.places(matrix[row.source])
+                self._payloads.places(matrix[row.source], matrix[index : index + 2])
                 continue
             total = np.full(count, row.constant, np.uint64)
             for source, factor in row.terms:
@@ -109,7 +108,7 @@ def plan(template: Template, resources: Resources, constants: Mapping[int, int])
     """How a device could repeat the template, with constants in some of its holes; None: it cannot."""
     if resources.poisoned:
         return None
-    builder = _Builder(resources, len(template.holes), template.widths)
+    builder = _Builder(resources, [hole.width for hole in template.holes])
     try:
         builder.add(template, [constants.get(index, Row(index)) for index in range(len(template.holes))], ())
     except (Declined, CudaError, ProtocolError):
@@ -118,9 +117,8 @@ def plan(template: Template, resources: Resources, constants: Mapping[int, int])
 
 
 class _Builder:
-    def __init__(self, resources: Resources, given: int, widths: Sequence[int]) -> None:
+    def __init__(self, resources: Resources, widths: Sequence[int]) -> None:
         self._resources = resources
-        self._given = given
         self._widths = list(widths)
         self.payloads = resources.payloads
         self._known: dict[Derived, Row] = {}
@@ -155,7 +153,8 @@ class _Builder:
         inner = record.inner
         assert inner is not None
         count = data.constant(16, 8)
-        check_repetitions(record.headers, count)
+        if not count or any(header.kind == VALUES and header.number != count for header in record.headers):
+            raise Declined  # that REPEAT breaks a rule
         if count * len(inner.records) > MAX_STEPS - len(self.steps):
             raise Declined
         values = record.row.fixed  # where the columns begin

@@ -1,19 +1,25 @@
-"""The plans of a template: when one is made, and which one a REPEAT has.
+"""Plans as the plane asks for them: a template's, and some of its iterations by one.
 
-Owns what decides that a plan is worth it. How a device can repeat a body is plan.py's; when plans have to go is the replay's.
+Owns when a plan is worth it. How a device can repeat a body is plan.py's; which plans there are, and when they have to go, is the plane's.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from farlane.backend.loops import columns
-from farlane.backend.loops.plan import Plan, plan
-from farlane.backend.loops.template import Hole, Template
+from farlane.backend.device.base import Context
+from farlane.backend.device.plan import Results
+from farlane.backend.loops.plan import Path, Plan, plan
+from farlane.backend.loops.template import Template
 from farlane.backend.objects.resources import Resources
+from farlane.backend.plane import Columns
 
-MAX_PLANS = 16  # of one template
+if TYPE_CHECKING:
+    from farlane.backend.plane import PlainTemplate
+
+Stop = tuple[int, int | None, tuple[int, str, bool] | None, bool]
+"""Whole iterations; the step at which the next one has stopped, and the CUDA result that it failed with; whether to ask again."""
 
 
 class Worth(NamedTuple):
@@ -33,73 +39,34 @@ BY_PLANE = Worth(400, 16, 100)  # the plane does records by itself
 BY_PYTHON = Worth(16, 4, 16)
 
 
-def worth(resources: Resources) -> Worth:
-    return BY_PLANE if resources.context.direct.enabled else BY_PYTHON
+def make(
+    resources: Resources, template: PlainTemplate, constants: Mapping[int, int]
+) -> tuple[Plan, Sequence[Path], bool] | None:
+    """A plan, where each of its steps stands, and whether it has results. None: no device can repeat this."""
+    made = plan(Template.of(template), resources, constants)
+    return None if made is None else (made, made.paths, made.answers)
 
 
-# Where in a record a hole can only be planned with a constant in it: handles, shapes, and how often an inner loop goes round.
-_FIXED = {
-    "LAUNCH": (8, 48),
-    "MEMSET": (48, 56),
-    "COPY": (56, 64),
-    "WRITE": (40, 44),
-    "WRITE_KEPT": (40, 44),
-    "READ": (24, 44),
-    "STREAM_SYNCHRONIZE": (8, 12),
-    "EVENT_SYNCHRONIZE": (8, 12),
-    "EVENT_RECORD": (8, 24),
-    "STREAM_WAIT_EVENT": (8, 16),
-    "REPEAT": (16, 24),
-}
+def repeat(
+    context: Context, planned: Plan, columns: Columns, first: int, left: int, fresh: bool
+) -> tuple[Stop, Results] | None:
+    """Hands some of the next iterations to the device. None: it declines.
 
-
-class Plans:
-    """A template's plans: one, or one for each set of values of the holes that only a constant may fill: loops are entered with another stream, or another grid.
-
-    What is not planned is walked; a plan is made once so many records were.
+    Args:
+        left: iterations of the REPEAT that are still to be done.
+        fresh: it has just begun.
     """
-
-    def __init__(self, template: Template) -> None:
-        self._template = template
-        self._fixed = tuple(index for index, hole in enumerate(template.holes) if _is_fixed(template, hole))
-        self._known: OrderedDict[tuple[int, ...], Plan | int | None] = OrderedDict()  # a number: of records walked
-
-    @property
-    def declined(self) -> bool:
-        """Whether something could not be planned, or not repeated."""
-        return any(known is None or (isinstance(known, Plan) and known.declined) for known in self._known.values())
-
-    @property
-    def made(self) -> list[Plan]:
-        return [known for known in self._known.values() if isinstance(known, Plan)]
-
-    def of(self, columns: columns.Columns, count: int, resources: Resources) -> Plan | None:
-        """The plan for so many iterations with these columns, when there is one, and it is worth it. None: they are to be walked."""
-        values = [columns.constant(index) for index in self._fixed]
-        key = tuple(value for value in values if value is not None)
-        price = worth(resources)
-        if len(key) < len(values):
-            return None
-        known = self._known.get(key, 0)
-        if isinstance(known, int):
-            known += count * len(self._template.records)
-            if known >= price.planning + price.planning_record * len(self._template.records):
-                known = plan(self._template, resources, dict(zip(self._fixed, key, strict=True)))
-            self._known[key] = known
-            if len(self._known) > MAX_PLANS:
-                self._known.popitem(last=False)
-        if not isinstance(known, Plan) or known.declined or count * len(known.body.steps) < price.asking:
-            return None
-        return known
-
-    def look_again(self) -> None:
-        """What could not be planned may be possible now."""
-        for key, known in list(self._known.items()):
-            if known is None or (isinstance(known, Plan) and known.declined):
-                del self._known[key]
-
-
-def _is_fixed(template: Template, hole: Hole) -> bool:
-    record = template.records[hole.record]
-    begin, end = _FIXED.get(record.row.name, (0, 0))
-    return begin < hole.offset - record.offset + hole.width and hole.offset - record.offset < end
+    pace = planned.pace
+    if fresh:
+        pace.begin()
+    size = pace.start(left)
+    matrix = planned.columns(columns, first, size)
+    results = planned.results(matrix)
+    stop = context.repeat(planned.body, matrix, results)
+    if stop is None:
+        return None
+    ended = planned.body.steps[stop.step - 1].result_end if stop.step else 0
+    done = results.reshape(-1)[: stop.iterations * results.shape[1] + ended]
+    step = stop.step if stop.iterations < size else None
+    error = None if stop.error is None else (stop.error.code, stop.error.message, stop.error.sticky)
+    return (stop.iterations, step, error, pace.done(stop.iterations, size)), done

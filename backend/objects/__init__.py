@@ -2,7 +2,7 @@
 
 handles.py    handles, live and poisoned
 images.py     images of code, by digest
-payloads.py   what is kept of copied bytes; compressed data
+payloads.py   compressed data
 physical.py   physical memory that a guest maps by itself
 resources.py  all of it together, with the session's context of a device
 """

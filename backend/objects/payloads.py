@@ -1,24 +1,19 @@
-"""Payloads: bytes that a session's guest names instead of sending them again, and compressed ones.
+"""Compressed payloads, opened.
 
-Owns the bounds of what a session has kept and the opening of compressed data. The guest decides what is kept and dropped; what is
-kept is its session's own. Compressed data comes from a guest that is not trusted: what it expands to is known beforehand,
+Does not own what a session has kept (`Payloads` of the plane). Compressed data comes from a guest that is not trusted: what it expands to is known beforehand,
 and an opener never writes more.
 
-Locking: none. One session, one thread at a time.
 Source: protos/tape.md, "Payloads"; mission.md S1 point 9; the LZ4 block format; RFC 8878 (zstd).
 """
 
 from __future__ import annotations
 
 import lz4.block
-import numpy as np
-import numpy.typing as npt
 import zstandard
 from farlane.backend.errors import ProtocolError
 
 CACHE_BYTES = 64 << 20  # of raw bytes kept for one session
 CODECS = ("lz4", "zstd")
-MAX_NUMBER = 65535
 MAX_RAW = 1 << 20
 LZ4, ZSTD = 1, 2  # record flags
 
@@ -66,56 +61,3 @@ def _zstd(data: memoryview, raw_bytes: int) -> bytes:
         return opener.decompress(data, max_output_size=raw_bytes, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise ProtocolError(f"a broken zstd frame: {error}") from None
-
-
-class PayloadStore:
-    """What one session has kept."""
-
-    def __init__(self, capacity: int = CACHE_BYTES) -> None:
-        self._kept: dict[int, bytes] = {}
-        self._capacity = capacity
-        self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def bytes_kept(self) -> int:
-        return self._bytes
-
-    def keep(self, number: int, raw_bytes: int, data: memoryview, flags: int) -> None:
-        """Raises ProtocolError."""
-        if number > MAX_NUMBER or number in self._kept:
-            raise ProtocolError(f"payload {number} is taken, or over {MAX_NUMBER}")
-        if not 0 < raw_bytes <= MAX_RAW:
-            raise ProtocolError(f"payload {number} of {raw_bytes} bytes")
-        if self._bytes + raw_bytes > self._capacity:
-            raise ProtocolError(f"payload {number}: more than {self._capacity} bytes are kept")
-        self._kept[number] = bytes(expand(data, flags, raw_bytes))
-        self._bytes += raw_bytes
-
-    def drop(self, number: int) -> None:
-        """Raises ProtocolError."""
-        self._bytes -= len(self.get(number))
-        del self._kept[number]
-
-    def get(self, number: int) -> memoryview:
-        """Raises ProtocolError."""
-        kept = self._kept.get(number)
-        if kept is None:
-            raise ProtocolError(f"payload {number} is not kept")
-        return memoryview(kept)
-
-    def places(self, numbers: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Where these lie, and how many bytes each has: 0 and 0 where it is not kept. Valid until one is dropped."""
-        different, which = np.unique(numbers, return_inverse=True)
-        found = np.zeros((2, len(different)), np.uint64)
-        for index, number in enumerate(different.tolist()):
-            kept = self._kept.get(number)
-            if kept is not None:
-                found[:, index] = np.frombuffer(kept, np.uint8).__array_interface__["data"][0], len(kept)
-        return found[0][which], found[1][which]
-
-    def clear(self) -> None:
-        self._kept.clear()
-        self._bytes = 0

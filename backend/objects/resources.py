@@ -12,20 +12,16 @@ from __future__ import annotations
 import bisect
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, Rows
 from farlane.backend.errors import ProtocolError
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
-from farlane.backend.loops.store import TemplateStore
 from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable, Poison
 from farlane.backend.objects.images import SessionImages
-from farlane.backend.objects.payloads import PayloadStore
+from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.physical import PhysicalMemory
-from farlane.backend.plane import Standing
-
-if TYPE_CHECKING:
-    from farlane.backend.loops.plans import Plans
+from farlane.backend.plane import Payloads, Standing
 
 log = logging.getLogger("farlane.session")
 
@@ -104,10 +100,7 @@ class Resources:
         self.variables: HandleTable[Variable] = HandleTable("variable")
         self.physical = PhysicalMemory()
         self.poisoned = PoisonedRanges(self.standing)
-        self.templates = TemplateStore()
-        self.payloads = PayloadStore()
-        # Templates as devices repeat them (loops/plans.py). Emptied whenever something that a plan holds may have ended.
-        self.plans: dict[int, Plans] = {}
+        self.payloads = Payloads(CACHE_BYTES)  # shared with the plane's replay
 
     def _default_streams(self) -> dict[int, Any]:
         return {number: self.context.default_stream(number) for number in (LEGACY_STREAM, PER_THREAD_STREAM)}
@@ -148,7 +141,6 @@ class Resources:
         self.poisoned.clear()
         self.standing.object_ended()
         self.standing.event_ended()
-        self.plans.clear()
 
     def release(self) -> None:
         """Gives everything back. Idempotent, and never raises: a device that fails here must not keep the rest alive."""
@@ -158,8 +150,6 @@ class Resources:
         self.poisoned.clear()
         self.standing.object_ended()
         self.standing.event_ended()
-        self.plans.clear()
-        self.templates.clear()
         self.payloads.clear()
         try:
             self.context.close()

@@ -1,9 +1,8 @@
 """The host's data plane, which is native: sockets, HTTP/2, the threads of calls, and the replay of sessions (Rust, `src/`).
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
-server/service.py work with, `Replay` and `Standing` what host/session.py and control.py do, `Direct`, `Ranges`, `Gate` and `Entry` what
-devices offer the plane to work on by itself, `Cuda`, `Stream`, `Body` and `Graph` a
-driver, its streams, and loops on it.
+server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do, `Direct`, `Ranges`, `Gate` and
+`Entry` what devices offer the plane to work on by itself, `Cuda`, `Stream`, `Body` and `Graph` a driver, its streams, and loops on it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,9 @@ try:
         Body,
         Call,
         CallGone,
+        Columns,
         Cuda,
+        DeadTransport,
         Direct,
         DriverFault,
         Entry,
@@ -24,6 +25,7 @@ try:
         Graph,
         MessageRefused,
         Moment,
+        Payloads,
         ProtocolError,
         Ranges,
         Replay,
@@ -40,14 +42,16 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from farlane.backend.plane.farlane_plane import Kind
+    from farlane.backend.plane.farlane_plane import Kind, PlainTemplate
 
 __all__ = [
     "CUDA_FUNCTIONS",
     "Body",
     "Call",
     "CallGone",
+    "Columns",
     "Cuda",
+    "DeadTransport",
     "Direct",
     "DriverFault",
     "Entry",
@@ -56,6 +60,8 @@ __all__ = [
     "Kind",
     "MessageRefused",
     "Moment",
+    "Payloads",
+    "PlainTemplate",
     "ProtocolError",
     "Ranges",
     "Replay",

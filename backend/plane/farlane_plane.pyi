@@ -1,8 +1,10 @@
 """What binding/src/lib.rs offers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 from typing_extensions import Buffer
 
 Kind = Literal["tcp", "unix", "rings"]
@@ -72,6 +74,51 @@ class Call:
 
 class ProtocolError(Exception):
     """The guest broke a rule of tape.md or session.proto; the message names it."""
+
+class DeadTransport(Exception):
+    """The guest is gone: the stream was cancelled or the connection broke."""
+
+PlainHole = tuple[int, int, int]
+"""Its place in the body, its width, the record that it lies in."""
+
+PlainHeader = tuple[int, int, int, int, int, int]
+"""A column's kind, lag, number, width, and where its values begin and end in the columns' bytes."""
+
+PlainRecord = tuple[int, int, int, int, "PlainTemplate | None", Sequence[PlainHeader]]
+"""Its place in the body, length, operation code, flags; of a REPEAT, its template and columns."""
+
+PlainTemplate = tuple[int, bytes, Sequence[PlainHole], Sequence[PlainRecord]]
+"""A template's number, body, holes and records."""
+
+class Columns:
+    """The checked columns of a REPEAT."""
+
+    def fill(self, matrix: npt.NDArray[np.uint64], first: int) -> None:
+        """Writes the values of iterations from `first` on into the rows of a matrix, which has a column for each iteration."""
+
+class Payloads:
+    """What one session has kept, of `capacity` raw bytes at most (protos/tape.md, "Payloads")."""
+
+    def __init__(self, capacity: int) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def bytes_kept(self) -> int: ...
+    def check(self, number: int, raw_bytes: int) -> None:
+        """Raises ProtocolError: so many bytes may not be kept under this number."""
+
+    def keep(self, number: int, data: bytes | memoryview) -> None:
+        """Keeps raw bytes. Raises ProtocolError."""
+
+    def get(self, number: int) -> memoryview:
+        """The bytes. Raises ProtocolError."""
+
+    def places(self, numbers: npt.NDArray[np.uint64], matrix: npt.NDArray[np.uint64]) -> None:
+        """Writes where these lie, and how many bytes each has, into the two rows of a matrix: 0 and 0 where it is not kept.
+
+        Valid until one is dropped.
+        """
+
+    def clear(self) -> None: ...
 
 class Ranges:
     """Disjoint ranges of addresses that copies may touch."""
@@ -341,14 +388,6 @@ class Standing:
         """The context whose records follow is lost."""
 
     @property
-    def deferred(self) -> bool:
-        """A deferred error was not told yet."""
-
-    @property
-    def failures(self) -> int:
-        """Deferred errors so far."""
-
-    @property
     def interrupted(self) -> bool: ...
     def interrupt(self) -> None:
         """The guest is gone."""
@@ -374,6 +413,7 @@ class Replay:
         control: object,
         direct: Direct,
         standing: Standing,
+        payloads: Payloads,
         *,
         tape_version: int,
         message_bytes: int,
@@ -382,6 +422,9 @@ class Replay:
     @property
     def remembered(self) -> int:
         """Launches that are remembered."""
+
+    def plans(self, template: int) -> list[Any]:
+        """What the control plane has made of a template, so that a device repeats it."""
 
     def submit(self, group: int, records: bytes, last: bool, sink: Callable[[bytes], None]) -> None:
         """Replays one message of a group; `sink` is given the replies, each a message.

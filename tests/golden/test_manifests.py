@@ -14,9 +14,25 @@ from farlane.analyzer.manifest.model import (
     IdentityKind,
     Loop,
     LoopClass,
+    LoopSlice,
     Manifest,
     Permission,
     Site,
+)
+from farlane.analyzer.slices import encode
+from farlane.analyzer.slices.form import Argument as Argument_
+from farlane.analyzer.slices.form import (
+    Block,
+    Branch,
+    Call,
+    Called,
+    Code,
+    Input,
+    Leave,
+    Operation,
+    Origin,
+    Place,
+    Slice,
 )
 
 MANIFESTS = Path(__file__).parent / "manifests"
@@ -66,6 +82,30 @@ FORETOLD = replace(
     ),
     loops=(*MANIFEST.loops, Loop(0x1380, 0x1000, "main", class_=LoopClass.TWO, described=True, body=2, line=30)),
 )  # fmt: skip
+
+
+# The same with a slice: a call with one argument, again and again until what it brings is 0.
+SLICED = replace(
+    FORETOLD,
+    slices=(
+        LoopSlice(2, encode.write(Slice(
+            0x1404, 2, 8,
+            (Input(Origin.REGISTER, 7, 0), Input(Origin.FRAME, 16, Place(0, 8))),
+            (
+                Block((), Called(0, 1)),
+                Block((Operation(Code.LOAD, 4, 1, (), 0),), Branch(1, 0, 2)),
+                Block((), Leave(0x1500)),
+            ),
+            (Call(0x1404, "cudaMemcpy", (Argument_(1, 8, 0),), None, Place(0, 4)),),
+        ))),
+    ),
+)  # fmt: skip
+
+
+def test_golden_bytes_with_slices() -> None:
+    golden = bytes.fromhex((MANIFESTS / "version_3.hex").read_text())
+    assert writer.write(SLICED) == golden
+    assert reader.read(golden) == SLICED
 
 
 def test_golden_bytes() -> None:

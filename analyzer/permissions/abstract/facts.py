@@ -30,7 +30,7 @@ class Regions:
         before: block -> the state before it; blocks that no execution reaches are missing.
         accesses: block -> what it and its callees touch.
         edges: edges that may run.
-        sites: call instruction of this function -> the state before it.
+        sites: call instruction of this function -> the state before it; tails: the same of jumps to other functions.
         escaped: block -> what has escaped behind it.
         inner: call instruction -> the same of the function that it calls, as the last, most general of its executions
             found it; only of functions that may copy to the host. Offsets of the frame are this function's.
@@ -42,6 +42,7 @@ class Regions:
     accesses: dict[int, list[Access]] = field(default_factory=dict)
     edges: dict[int, list[int]] = field(default_factory=dict)
     sites: dict[int, State] = field(default_factory=dict)
+    tails: dict[int, State] = field(default_factory=dict)
     escaped: dict[int, Objects] = field(default_factory=dict)
     inner: dict[int, Regions] = field(default_factory=dict)
     expanded: frozenset[int] = frozenset()

@@ -181,8 +181,8 @@ class Activation:
         if stack.kind != EXACT:
             raise Refused(f"the stack pointer is not known at {instruction.address:#x}")
         state.drop_below(stack.number)  # the call overwrites what lies there
-        if self._place is None and not tail:
-            self._regions.sites[instruction.address] = state.copy()
+        if self._place is None:
+            (self._regions.tails if tail else self._regions.sites)[instruction.address] = state.copy()
         if tail:
             state.registers[RSP] = stack = add(stack, constant(8))
         program, walker = self._walker.program, self._walker

@@ -8,9 +8,11 @@
 //! - [`control`]: what the control plane is asked for
 //! - `walk`: the walk over records; `work`: what is done here
 //! - [`errors`]: deferred and sticky errors, and the contexts that are lost
+//! - [`payloads`]: what the guest names instead of sending it again
 //! - [`placing`]: large copies that go to their place as they arrive
 //! - [`results`]: result records and the replies that carry them
 //! - [`launches`]: launches that were seen before
+//! - [`loops`]: templates and their iterations
 //!
 //! Errors, as tape.md has them:
 //! - a deferred operation's error is kept until it is reported: by the next STATUS or DATA result, else with the group;
@@ -23,6 +25,8 @@
 pub mod control;
 pub mod errors;
 pub mod launches;
+pub mod loops;
+pub mod payloads;
 mod placing;
 pub mod results;
 mod walk;
@@ -34,10 +38,12 @@ use crate::device::ranges::Rows;
 use control::{Control, End, GroupEnd};
 use errors::{Errors, Standing};
 use launches::Launches;
+use loops::{Loops, Prices};
+use payloads::Payloads;
 use results::{Closing, Results};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use walk::{Place, Walk};
+use walk::Walk;
 
 /// Results of so many bytes leave at once.
 pub const CHUNK_BYTES: usize = 64 << 10;
@@ -63,13 +69,15 @@ pub struct Bounds {
 }
 
 /// The replay of one session. One thread at a time.
-pub struct Replay<L> {
+pub struct Replay<L, H> {
     version: u32,
     bounds: Bounds,
     direct: Arc<Direct>,
     standing: Arc<Standing>,
     errors: Errors,
     launches: Launches<L>,
+    loops: Loops<H>,
+    payloads: Arc<Payloads>,
     results: Results,
     group: u64,
     group_bytes: usize,
@@ -81,15 +89,24 @@ pub struct Replay<L> {
     nanoseconds: u64,
 }
 
-impl<L> Replay<L> {
+impl<L, H> Replay<L, H> {
     #[must_use]
-    pub fn new(version: u32, bounds: Bounds, direct: Arc<Direct>, standing: Arc<Standing>) -> Self {
+    pub fn new(
+        version: u32,
+        bounds: Bounds,
+        prices: Prices,
+        direct: Arc<Direct>,
+        standing: Arc<Standing>,
+        payloads: Arc<Payloads>,
+    ) -> Self {
         Self {
             version,
             bounds,
             direct,
             errors: Errors::new(standing.clone()),
             launches: Launches::new(standing.clone()),
+            loops: Loops::new(prices),
+            payloads,
             standing,
             results: Results::default(),
             group: 1,
@@ -106,11 +123,16 @@ impl<L> Replay<L> {
         self.launches.len()
     }
 
+    /// The plans of a template.
+    pub fn plans(&self, template: u32) -> impl Iterator<Item = &H> {
+        self.loops.plans.of(template)
+    }
+
     /// Replays one message of a group and gives the replies to `sink`.
     ///
     /// # Errors
     /// What ends the session; everything before it has been replayed.
-    pub fn submit<C: Control<Launch = L>>(
+    pub fn submit<C: Control<Launch = L, Plan = H>>(
         &mut self,
         control: &mut C,
         sink: &mut dyn Sink,
@@ -135,7 +157,7 @@ impl<L> Replay<L> {
             )));
         }
         self.direct.enter();
-        Walk { replay: self, control, sink }.records(records, Place { inside: false, begins_group })?;
+        Walk { replay: self, control, sink }.records(records, begins_group)?;
         if !last {
             return self.pass_on(sink);
         }
@@ -157,7 +179,7 @@ impl<L> Replay<L> {
         self.results.reply(&self.direct, self.group, None, sink).map_err(|Gone| End::Gone)
     }
 
-    fn end_group<C: Control<Launch = L>>(
+    fn end_group<C: Control<Launch = L, Plan = H>>(
         &mut self,
         control: &mut C,
         sink: &mut dyn Sink,

@@ -9,7 +9,7 @@ _PREAMBLE = """\
 //! The rows of the tape's operations, as a host reads records by them.
 
 use crate::operations::code;
-use crate::rows::{Answer, Row};
+use crate::rows::{Answer, Plans, Row};
 
 """
 
@@ -24,7 +24,8 @@ def _row(operation: Operation) -> str:
         f"tail: {_option(operation.offset(operation.length_field))}, reserved: {_option(operation.offset('reserved'))}, "
         f"slot: {_option(operation.offset('slot'))}, flags: {operation.flag_mask:#06x}, "
         f"answer: Answer::{operation.result.capitalize()}, host_only: {str(operation.host_only).lower()}, "
-        f"bookkeeping: {str(operation.bookkeeping).lower()}, since: {operation.since}, "
+        f"bookkeeping: {str(operation.bookkeeping).lower()}, loops: {str(operation.loops).lower()}, "
+        f"plans: Plans::{operation.plans.capitalize()}, since: {operation.since}, "
         f"flags_since: {operation.flags_since} }}"
     )
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from farlane.backend import errors, generated_errors
 from farlane.backend.handlers import generated_operations
-from farlane.backend.handlers.binding import TABLE
 from farlane_codegen import api_table, driver_table, outputs, tape_table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,8 +60,8 @@ def load() -> tuple[tape_table.Tape, api_table.Api]:
     return tape, api_table.load(ROOT / "protos/cuda", frozenset(operation.name for operation in tape.operations))
 
 
-def test_every_operation_has_a_handler() -> None:
-    assert set(TABLE) == set(generated_operations.OPERATIONS) == {operation.code for operation in load()[0].operations}
+def test_the_host_has_a_row_for_every_operation() -> None:
+    assert set(generated_operations.OPERATIONS) == {operation.code for operation in load()[0].operations}
 
 
 def test_every_operation_of_the_tape_is_used_or_is_the_sessions_own() -> None:

@@ -205,7 +205,7 @@ class Memory(Content):
                 f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use",
             )
 
-    def _take(self, size: int, what: str) -> None:
+    def _take(self, size: int, what: object) -> None:
         if not self._budget.take(size):
             raise CudaError(
                 MEMORY_ALLOCATION,
@@ -252,7 +252,7 @@ class Memory(Content):
             raise CudaError(INVALID_VALUE, f"{allocation} overlaps the live {clash}")
         first, last = _pages(allocation.start, allocation.end)
         kept = self._shared(allocation, first, last)
-        self._take(allocation.size, str(allocation))
+        self._take(allocation.size, allocation)
         try:
             self._map(first, last, READABLE | (WRITABLE if writable else 0), allocation)
         except MappingError as error:

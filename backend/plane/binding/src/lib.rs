@@ -4,8 +4,12 @@
 
 mod cuda;
 mod device;
+mod loops;
+mod payloads;
 mod repeat;
 mod replay;
+mod sinks;
+mod standing;
 
 use bytes::Bytes;
 use plane::call::Code;
@@ -273,10 +277,13 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cuda::Stream>()?;
     module.add_class::<repeat::Body>()?;
     module.add_class::<repeat::Graph>()?;
-    module.add_class::<replay::Standing>()?;
+    module.add_class::<standing::Standing>()?;
+    module.add_class::<loops::Columns>()?;
+    module.add_class::<payloads::Payloads>()?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;
     module.add("ProtocolError", module.py().get_type::<replay::ProtocolError>())?;
+    module.add("DeadTransport", module.py().get_type::<replay::DeadTransport>())?;
     module.add("DriverFault", module.py().get_type::<cuda::DriverFault>())?;
     module.add("CUDA_FUNCTIONS", plane::device::cuda::functions::NAMES)?;
     module.add("CallGone", module.py().get_type::<CallGone>())?;

@@ -2,20 +2,28 @@
 
 use crate::cuda::known;
 use crate::device::{kept, Direct, Entry, Moment};
+use crate::loops::{plain, Columns};
+use crate::payloads::Payloads;
+use crate::sinks::{Given, Sent};
+use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
 use plane::device::work::Fault;
 use plane::device::{launch, objects};
-use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Step};
-use plane::replay::errors::{self, CudaError};
-use plane::replay::{Bounds, Sink};
+use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Stop};
+use plane::replay::errors::CudaError;
+use plane::replay::loops::columns;
+use plane::replay::loops::plans::{Plan, Worth};
+use plane::replay::loops::template::Template;
+use plane::replay::loops::Prices;
+use plane::replay::Bounds;
 use plane::{Gone, Received};
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::atomic::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tape::operations::code;
@@ -32,57 +40,12 @@ create_exception!(
     "The guest broke a rule of the tape; the message names it."
 );
 
-/// How a session stands.
-#[pyclass(frozen, module = "farlane.backend.plane")]
-pub struct Standing {
-    inner: Arc<errors::Standing>,
-}
-
-#[pymethods]
-impl Standing {
-    #[new]
-    fn new() -> Self {
-        Self { inner: Arc::default() }
-    }
-
-    #[getter]
-    fn lost(&self) -> bool {
-        self.inner.lost.load(Ordering::Relaxed)
-    }
-
-    #[getter]
-    fn deferred(&self) -> bool {
-        self.inner.deferred.load(Ordering::Relaxed)
-    }
-
-    #[getter]
-    fn failures(&self) -> u64 {
-        self.inner.failures.load(Ordering::Relaxed)
-    }
-
-    #[getter]
-    fn interrupted(&self) -> bool {
-        self.inner.interrupted.load(Ordering::Relaxed)
-    }
-
-    fn interrupt(&self) {
-        self.inner.interrupted.store(true, Ordering::Relaxed);
-    }
-
-    /// An object has ended to which launches may have been resolved.
-    fn object_ended(&self) {
-        self.inner.resolved.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// An event has ended.
-    fn event_ended(&self) {
-        self.inner.events.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn set_poisoned(&self, poisoned: bool) {
-        self.inner.poisoned.store(poisoned, Ordering::Relaxed);
-    }
-}
+create_exception!(
+    farlane_plane,
+    DeadTransport,
+    PyException,
+    "The guest is gone: the stream was cancelled or the connection broke."
+);
 
 /// The methods of the control plane.
 struct Hands {
@@ -93,7 +56,10 @@ struct Hands {
     account: Py<PyAny>,
     stream: Py<PyAny>,
     event: Py<PyAny>,
-    look_ahead: Py<PyAny>,
+    plan: Py<PyAny>,
+    repeat: Py<PyAny>,
+    choose: Py<PyAny>,
+    expect: Py<PyAny>,
     end_group: Py<PyAny>,
     note: Py<PyAny>,
     explain: Py<PyAny>,
@@ -111,7 +77,10 @@ impl Hands {
             account: method("account")?,
             stream: method("stream")?,
             event: method("event")?,
-            look_ahead: method("look_ahead")?,
+            plan: method("plan")?,
+            repeat: method("repeat")?,
+            choose: method("choose")?,
+            expect: method("expect")?,
             end_group: method("end_group")?,
             note: method("note")?,
             explain: method("explain")?,
@@ -147,16 +116,17 @@ impl Control for Hand<'_> {
     type Abort = PyErr;
     type Pieces = Py<PyAny>;
     type Launch = Py<PyAny>;
-    type Steps = Py<PyAny>;
+    type Condition = Py<PyAny>;
+    type Plan = Py<PyAny>;
 
-    fn operate(&mut self, record: &Record<'_>, inside: bool) -> Attempt<Outcome<Self>, PyErr> {
+    fn operate(&mut self, record: &Record<'_>) -> Attempt<Outcome<Self>, PyErr> {
         let row = record.row;
         self.0.attempt(row.name, |py| {
             let bytes = PyBytes::new(py, record.bytes);
-            let done = self.0.operate.bind(py).call1((row.code, record.flags, bytes, inside))?;
+            let done = self.0.operate.bind(py).call1((row.code, record.flags, bytes))?;
             Ok(match (row.code, row.answer) {
                 (code::LAUNCH, _) => Outcome::Launched(done.unbind()),
-                (code::REPEAT | code::CONDITIONAL, _) => Outcome::Steps(done.unbind()),
+                (code::CONDITIONAL, _) => Outcome::Condition(done.unbind()),
                 (_, Answer::Data) => {
                     let (total, pieces): (u64, Bound<'_, PyAny>) = done.extract()?;
                     Outcome::Reading(total, pieces.try_iter()?.into_any().unbind())
@@ -215,24 +185,50 @@ impl Control for Hand<'_> {
         self.0.attempt("event", |py| Ok(self.0.event.bind(py).call1((number,))?.cast::<Moment>()?.get().inner.clone()))
     }
 
-    fn step(&mut self, steps: &mut Py<PyAny>) -> Attempt<Step, PyErr> {
-        self.0.attempt("REPEAT", |py| {
-            let Some(step) = steps.bind(py).try_iter()?.next() else {
-                return Ok(Step::Over);
-            };
-            let step = step?;
-            if let Ok(records) = step.cast::<PyBytes>() {
-                return Ok(Step::Records(records.as_bytes().to_vec()));
-            }
-            if let Ok((record, code, message, sticky)) = step.extract::<(Vec<u8>, i32, String, bool)>() {
-                return Ok(Step::Failed(record, CudaError { code, message, sticky }));
-            }
-            Ok(Step::Results(PyBuffer::<u8>::get(&step)?.to_vec(py)?))
+    fn plan(&mut self, template: &Arc<Template>, constants: &[(usize, u64)]) -> Result<Option<Plan<Py<PyAny>>>, PyErr> {
+        type Made = (Py<PyAny>, Vec<Vec<u64>>, bool);
+        Python::attach(|py| {
+            let constants: HashMap<usize, u64> = constants.iter().copied().collect();
+            let made: Option<Made> = self.0.plan.call1(py, (plain(py, template)?, constants))?.extract(py)?;
+            Ok(made.map(|(plan, paths, answers)| Plan::new(plan, paths, answers)))
         })
     }
 
-    fn look_ahead(&mut self, records: &[u8]) -> Result<(), PyErr> {
-        Python::attach(|py| self.0.look_ahead.call1(py, (PyBytes::new(py, records),)).map(drop))
+    fn repeat(
+        &mut self,
+        plan: &Py<PyAny>,
+        columns: &Arc<columns::Columns>,
+        first: u64,
+        left: u64,
+        fresh: bool,
+        results: &mut Vec<u8>,
+    ) -> Attempt<Option<Stop>, PyErr> {
+        type Done = (u64, Option<usize>, Option<(i32, String, bool)>, bool);
+        self.0.attempt("REPEAT", |py| {
+            let columns = Columns { inner: columns.clone() };
+            let done = self.0.repeat.bind(py).call1((plan, columns, first, left, fresh))?;
+            let Some((done, added)): Option<(Done, Bound<'_, PyAny>)> = done.extract()? else {
+                return Ok(None);
+            };
+            let added = PyBuffer::<u8>::get(&added)?;
+            let begin = results.len();
+            results.resize(begin + added.len_bytes(), 0);
+            added.copy_to_slice(py, &mut results[begin..])?;
+            let (iterations, step, error, again) = done;
+            let error = error.map(|(code, message, sticky)| CudaError { code, message, sticky });
+            Ok(Some(Stop { iterations, step, error, again }))
+        })
+    }
+
+    fn choose(&mut self, condition: &Py<PyAny>) -> Attempt<Option<u32>, PyErr> {
+        self.0.attempt("CONDITIONAL", |py| self.0.choose.call1(py, (condition,))?.extract(py))
+    }
+
+    fn expect(&mut self, launches: &[Vec<u8>]) -> Result<(), PyErr> {
+        Python::attach(|py| {
+            let launches: Vec<_> = launches.iter().map(|each| PyBytes::new(py, each)).collect();
+            self.0.expect.call1(py, (launches,)).map(drop)
+        })
     }
 
     fn looks_ahead(&self) -> bool {
@@ -255,39 +251,18 @@ impl Control for Hand<'_> {
     }
 }
 
-/// Gives replies to a Python function.
-struct Given<'a> {
-    sink: &'a Py<PyAny>,
-    raised: Option<PyErr>,
-}
-
-impl Sink for Given<'_> {
-    fn send(&mut self, parts: &[&[u8]], _last: bool) -> Result<(), Gone> {
-        Python::attach(|py| self.sink.call1(py, (PyBytes::new(py, &parts.concat()),)).map(drop)).map_err(|raised| {
-            self.raised = Some(raised);
-            Gone
-        })
-    }
-}
-
-/// Sends replies to the guest.
-struct Sent<'a>(&'a plane::Call);
-
-impl Sink for Sent<'_> {
-    fn send(&mut self, parts: &[&[u8]], last: bool) -> Result<(), Gone> {
-        self.0.send(parts, !last)
-    }
-}
-
 /// The replay of one session.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Replay {
-    inner: Mutex<plane::replay::Replay<Py<PyAny>>>,
+    inner: Mutex<plane::replay::Replay<Py<PyAny>, Py<PyAny>>>,
     hands: Hands,
 }
 
 impl Replay {
-    fn locked<T>(&self, work: impl FnOnce(&mut plane::replay::Replay<Py<PyAny>>) -> PyResult<T>) -> PyResult<T> {
+    fn locked<T>(
+        &self,
+        work: impl FnOnce(&mut plane::replay::Replay<Py<PyAny>, Py<PyAny>>) -> PyResult<T>,
+    ) -> PyResult<T> {
         let mut inner =
             self.inner.try_lock().ok_or_else(|| PyRuntimeError::new_err("two threads replay one session"))?;
         work(&mut inner)
@@ -298,6 +273,7 @@ fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
     match end {
         End::Broken(rule) => ProtocolError::new_err(rule),
         End::Gone => gone(),
+        End::Interrupted => DeadTransport::new_err("the guest is gone"),
         End::Abort(raised) => raised,
     }
 }
@@ -305,17 +281,22 @@ fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
 #[pymethods]
 impl Replay {
     #[new]
-    #[pyo3(signature = (control, direct, standing, *, tape_version, message_bytes, credit_bytes))]
+    #[pyo3(signature = (control, direct, standing, payloads, *, tape_version, message_bytes, credit_bytes))]
     fn new(
         control: &Bound<'_, PyAny>,
         direct: &Direct,
         standing: &Standing,
+        payloads: &Payloads,
         tape_version: u32,
         message_bytes: usize,
         credit_bytes: usize,
     ) -> PyResult<Self> {
         let bounds = Bounds { message_bytes, credit_bytes };
-        let inner = plane::replay::Replay::new(tape_version, bounds, direct.inner.clone(), standing.inner.clone());
+        let (by_plane, by_control): ([u64; 3], [u64; 3]) = control.getattr("prices")?.extract()?;
+        let worth = |[planning, planning_record, asking]: [u64; 3]| Worth { planning, planning_record, asking };
+        let prices = Prices { by_plane: worth(by_plane), by_control: worth(by_control) };
+        let (direct, standing, payloads) = (direct.inner.clone(), standing.inner.clone(), payloads.inner.clone());
+        let inner = plane::replay::Replay::new(tape_version, bounds, prices, direct, standing, payloads);
         Ok(Self { inner: Mutex::new(inner), hands: Hands::new(control)? })
     }
 
@@ -323,6 +304,11 @@ impl Replay {
     #[getter]
     fn remembered(&self) -> PyResult<usize> {
         self.locked(|inner| Ok(inner.remembered()))
+    }
+
+    /// What the control plane has made of a template.
+    fn plans(&self, py: Python<'_>, template: u32) -> PyResult<Vec<Py<PyAny>>> {
+        self.locked(|inner| Ok(inner.plans(template).map(|plan| plan.clone_ref(py)).collect()))
     }
 
     /// Replays one message of a group; `sink` is given the replies, each a message.
@@ -375,7 +361,7 @@ impl Replay {
 
 /// The next message. `rest` is called while none is there.
 fn next(
-    replay: &mut plane::replay::Replay<Py<PyAny>>,
+    replay: &mut plane::replay::Replay<Py<PyAny>, Py<PyAny>>,
     call: &plane::Call,
     rest: Option<&Py<PyAny>>,
 ) -> PyResult<Received> {

@@ -1,6 +1,9 @@
 //! What the replay asks the control plane for, and what that answers.
 
 use super::errors::CudaError;
+use super::loops::columns::Columns;
+use super::loops::plans::Plan;
+use super::loops::template::Template;
 use crate::device::launch::Entry;
 use crate::device::objects::{Moment, Stream};
 use crate::device::work::Fault;
@@ -14,6 +17,8 @@ pub enum End<A> {
     Broken(String),
     /// The guest takes no replies any more.
     Gone,
+    /// The guest is gone, which was seen in the middle of a loop.
+    Interrupted,
     /// The control plane ends it.
     Abort(A),
 }
@@ -30,19 +35,21 @@ pub enum Outcome<C: Control + ?Sized> {
     Reading(u64, C::Pieces),
     /// A launch, done; the next ones like it go by this.
     Launched(C::Launch),
-    /// Records and results that it stands for.
-    Steps(C::Steps),
+    /// A CONDITIONAL, which chooses templates.
+    Condition(C::Condition),
 }
 
-/// What a loop or a condition stands for, one after the other.
-pub enum Step {
-    /// Records to replay.
-    Records(Vec<u8>),
-    /// Result records.
-    Results(Vec<u8>),
-    /// This record has failed.
-    Failed(Vec<u8>, CudaError),
-    Over,
+/// How far a device has got with a loop.
+#[derive(Debug)]
+pub struct Stop {
+    /// Done completely.
+    pub iterations: u64,
+    /// The step of the next iteration at which it stopped; those before it are done.
+    pub step: Option<usize>,
+    /// What that step has failed with; else it is to be done here.
+    pub error: Option<CudaError>,
+    /// The device is worth asking for more.
+    pub again: bool,
 }
 
 /// What the control plane says at the end of a group.
@@ -62,14 +69,16 @@ pub trait Control {
     type Pieces;
     /// A launch that was resolved and checked.
     type Launch;
-    /// What a loop stands for.
-    type Steps;
+    /// A CONDITIONAL that was resolved.
+    type Condition;
+    /// A template as the device can repeat it.
+    type Plan;
 
-    /// Replays a record. `inside`: of a loop's body.
+    /// Replays a record.
     ///
     /// # Errors
     /// What ends the session.
-    fn operate(&mut self, record: &Record<'_>, inside: bool) -> Attempt<Outcome<Self>, Self::Abort>;
+    fn operate(&mut self, record: &Record<'_>) -> Attempt<Outcome<Self>, Self::Abort>;
 
     /// Adds the next piece of a READ to `out`; `None`: there are no more.
     ///
@@ -119,19 +128,44 @@ pub trait Control {
     /// What ends the session.
     fn event(&mut self, number: u32) -> Attempt<Arc<Moment>, Self::Abort>;
 
-    /// The next step of a loop.
+    /// How the device can repeat a template, with these values (hole, value) in some holes of every iteration. `None`: it cannot.
     ///
     /// # Errors
     /// What ends the session.
-    fn step(&mut self, steps: &mut Self::Steps) -> Attempt<Step, Self::Abort>;
+    fn plan(
+        &mut self,
+        template: &Arc<Template>,
+        constants: &[(usize, u64)],
+    ) -> Result<Option<Plan<Self::Plan>>, Self::Abort>;
 
-    /// Records that come next, up to a loop, for devices that want to know (`looks_ahead`).
+    /// Has the device do some of the next `left` iterations, from `first` on, and adds their results. `fresh`: a REPEAT begins. `None`: the device
+    /// does not do this, as things are.
     ///
     /// # Errors
     /// What ends the session.
-    fn look_ahead(&mut self, records: &[u8]) -> Result<(), Self::Abort>;
+    fn repeat(
+        &mut self,
+        plan: &Self::Plan,
+        columns: &Arc<Columns>,
+        first: u64,
+        left: u64,
+        fresh: bool,
+        results: &mut Vec<u8>,
+    ) -> Attempt<Option<Stop>, Self::Abort>;
 
-    /// Whether `look_ahead` is of use.
+    /// The template that a CONDITIONAL chooses now; `None`: there is nothing to do.
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn choose(&mut self, condition: &Self::Condition) -> Attempt<Option<u32>, Self::Abort>;
+
+    /// The parameters of launches that come next, for devices that want to know (`looks_ahead`).
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn expect(&mut self, launches: &[Vec<u8>]) -> Result<(), Self::Abort>;
+
+    /// Whether `expect` is of use.
     fn looks_ahead(&self) -> bool;
 
     /// What is to be said at the end of a group.

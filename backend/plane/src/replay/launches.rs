@@ -7,6 +7,7 @@ use super::errors::Standing;
 use crate::device::launch::Entry;
 use crate::device::objects::{Moment, Stream};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use tape::Record;
@@ -28,12 +29,40 @@ pub(crate) struct Known<L> {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
+/// A hash of few instructions. A guest that makes its launches collide slows its own session down, by at most `LIMIT` comparisons each.
+#[derive(Default)]
+struct Folded(u64);
+
+impl Hasher for Folded {
+    fn write(&mut self, bytes: &[u8]) {
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.write_u64(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
+        words.remainder().iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+        let product = u128::from(self.0 ^ word) * u128::from(ODD);
+        self.0 = (product as u64) ^ (product >> 64) as u64;
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// See the module's page.
 pub(crate) struct Launches<L> {
     standing: Arc<Standing>,
     /// `Standing::resolved` when they were.
     resolved: u64,
-    known: HashMap<[u8; FIXED], Known<L>>,
+    known: HashMap<[u8; FIXED], Known<L>, BuildHasherDefault<Folded>>,
     streams: HashMap<u32, Arc<Stream>>,
     /// `Standing::events` when they were.
     ended: u64,
@@ -42,7 +71,14 @@ pub(crate) struct Launches<L> {
 
 impl<L> Launches<L> {
     pub(crate) fn new(standing: Arc<Standing>) -> Self {
-        Self { standing, resolved: 0, known: HashMap::new(), streams: HashMap::new(), ended: 0, events: HashMap::new() }
+        Self {
+            standing,
+            resolved: 0,
+            known: HashMap::default(),
+            streams: HashMap::new(),
+            ended: 0,
+            events: HashMap::new(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -28,7 +28,7 @@ struct Bulk {
     records: usize,
 }
 
-impl<L> Replay<L> {
+impl<L, H> Replay<L, H> {
     /// The next message, waited for at most for so long. What of it has gone to its place counts as replayed.
     ///
     /// # Errors

@@ -1,218 +1,14 @@
 //! The walk over records with a control plane that makes nothing: what is done here, what is asked for, and hostile bytes.
 
-use super::control::{Attempt, Control, End, GroupEnd, Outcome, Step};
-use super::errors::{CudaError, Standing};
-use super::results::DATA_LIMIT;
-use super::{Bounds, Replay, Sink};
-use crate::call::Gone;
+mod session;
+
+use super::loops::tests as loops;
 use crate::device::cuda::fake;
-use crate::device::direct::Direct;
-use crate::device::host::Host;
-use crate::device::launch::{Entry, Launch};
-use crate::device::objects::{Moment, Stream};
-use crate::device::ranges::Ranges;
-use crate::device::work::{Fault, Work};
-use std::sync::Arc;
+use session::data_of;
+use session::results_of;
+pub(super) use session::{launch, records, Session, KNOWN};
 use tape::operations as write;
-use tape::{Record, Results, Writer, VERSION};
-
-const KNOWN: u32 = 1; // the one stream there is
-
-/// Answers everything; REPEAT stands for a FENCE, and a REPEAT inside of one for nothing.
-struct Fake {
-    direct: Arc<Direct>,
-    asked: Vec<&'static str>,
-    event: Arc<Moment>,
-}
-
-type Never = std::convert::Infallible;
-
-impl Control for Fake {
-    type Abort = Never;
-    type Pieces = u64;
-    type Launch = ();
-    type Steps = Vec<Step>;
-
-    fn operate(&mut self, record: &Record<'_>, inside: bool) -> Attempt<Outcome<Self>, Never> {
-        self.asked.push(record.row.name);
-        Ok(Ok(match record.row.name {
-            "LAUNCH" => Outcome::Launched(()),
-            "READ" => Outcome::Reading(record.u64(24).min(3 << 20), record.u64(24).min(3 << 20)),
-            "FREE" => return Ok(Err(CudaError { code: 1, message: "no".into(), sticky: record.u64(8) == 666 })),
-            "REPEAT" | "CONDITIONAL" if inside => Outcome::Steps(vec![]),
-            "REPEAT" | "CONDITIONAL" => Outcome::Steps(vec![Step::Records(record.bytes.to_vec()), fence_step()]),
-            _ if record.slot().is_some() => Outcome::Number(0),
-            _ => Outcome::Done,
-        }))
-    }
-
-    fn piece(&mut self, left: &mut u64, out: &mut Vec<u8>) -> Attempt<Option<usize>, Never> {
-        let size = (*left).min(DATA_LIMIT as u64);
-        *left -= size;
-        out.resize(out.len() + size as usize, 7);
-        Ok(Ok((size > 0).then_some(size as usize)))
-    }
-
-    fn launch(&mut self, (): &(), _: &[u8], _: usize, _: usize) -> Attempt<Option<Arc<Entry>>, Never> {
-        self.asked.push("again");
-        Ok(Ok(Some(Arc::new(self.direct.entry(Launch::Counted)))))
-    }
-
-    fn failure(&mut self, _: &Entry) -> Result<CudaError, Never> {
-        unreachable!()
-    }
-
-    fn fault(&mut self, fault: Fault) -> Result<CudaError, Never> {
-        Ok(CudaError { code: fault.code, message: fault.call.into(), sticky: fault.code >= 700 })
-    }
-
-    fn account(&mut self, _: &Entry, _: u64) -> Result<(), Never> {
-        Ok(())
-    }
-
-    fn stream(&mut self, number: u32) -> Attempt<Arc<Stream>, Never> {
-        let unknown = CudaError { code: 400, message: "no such stream".into(), sticky: false };
-        Ok(if number == KNOWN { Ok(Arc::new(Stream::new(0, true))) } else { Err(unknown) })
-    }
-
-    fn event(&mut self, number: u32) -> Attempt<Arc<Moment>, Never> {
-        let unknown = CudaError { code: 400, message: "no such event".into(), sticky: false };
-        Ok(if number == KNOWN { Ok(self.event.clone()) } else { Err(unknown) })
-    }
-
-    fn step(&mut self, steps: &mut Vec<Step>) -> Attempt<Step, Never> {
-        Ok(Ok(steps.pop().unwrap_or(Step::Over)))
-    }
-
-    fn look_ahead(&mut self, _: &[u8]) -> Result<(), Never> {
-        Ok(())
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn end_group(&mut self) -> Result<GroupEnd, Never> {
-        self.asked.push("end");
-        Ok(GroupEnd { nanoseconds: 5, ..GroupEnd::default() })
-    }
-
-    fn note(&mut self, _: &str, _: &CudaError, _: bool) {}
-}
-
-fn fence_step() -> Step {
-    let mut writer = Writer::with_capacity(16);
-    write::fence(&mut writer, 9);
-    Step::Records(writer.as_slice().to_vec())
-}
-
-#[derive(Default)]
-struct Kept(Vec<Vec<u8>>);
-
-impl Sink for Kept {
-    fn send(&mut self, parts: &[&[u8]], _: bool) -> Result<(), Gone> {
-        self.0.push(parts.concat());
-        Ok(())
-    }
-}
-
-struct Session {
-    replay: Replay<()>,
-    fake: Fake,
-    standing: Arc<Standing>,
-    memory: Vec<u8>,
-    group: u64,
-}
-
-impl Session {
-    fn new(backed: bool) -> Self {
-        Self::on(Box::new(Host { backed }))
-    }
-
-    fn on(work: Box<dyn Work>) -> Self {
-        let memory = vec![0; 2 << 20];
-        let ranges = Arc::new(Ranges::default());
-        ranges.add(memory.as_ptr() as u64, (memory.as_ptr() as usize + memory.len()) as u64);
-        let direct = Arc::new(Direct::new(ranges, work));
-        let standing = Arc::new(Standing::default());
-        let bounds = Bounds { message_bytes: 1 << 20, credit_bytes: 4 << 20 };
-        let replay = Replay::new(VERSION, bounds, direct.clone(), standing.clone());
-        Self { replay, fake: Fake { direct, asked: vec![], event: Arc::default() }, standing, memory, group: 0 }
-    }
-
-    fn base(&self) -> u64 {
-        self.memory.as_ptr() as u64
-    }
-
-    fn submit(&mut self, records: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        self.group += 1;
-        let mut sink = Kept::default();
-        match self.replay.submit(&mut self.fake, &mut sink, self.group, records, true) {
-            Ok(()) => Ok(sink.0),
-            Err(End::Broken(rule)) => Err(rule),
-            Err(End::Gone) => unreachable!(),
-        }
-    }
-
-    /// (slot, error, data) of each result.
-    fn results(&mut self, records: &[u8]) -> Vec<(u32, i32, Vec<u8>)> {
-        let mut found = vec![];
-        for reply in self.submit(records).unwrap() {
-            for result in Results::new(results_of(&reply)) {
-                let result = result.unwrap();
-                found.push((result.slot(), result.error(), data_of(&result)));
-            }
-        }
-        found
-    }
-}
-
-/// The field `results` of a HostMessage with a reply.
-fn results_of(message: &[u8]) -> &[u8] {
-    let mut at = 0;
-    let varint = |at: &mut usize| {
-        let (mut value, mut shift) = (0_u64, 0);
-        loop {
-            let byte = message[*at];
-            *at += 1;
-            value |= u64::from(byte & 0x7F) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                return value as usize;
-            }
-        }
-    };
-    assert_eq!(varint(&mut at), 0x1A);
-    assert_eq!(varint(&mut at), message.len() - at);
-    while at < message.len() {
-        let tag = varint(&mut at);
-        let value = varint(&mut at);
-        if tag == 0x12 {
-            return &message[at..at + value];
-        }
-        if tag & 7 == 2 {
-            at += value;
-        }
-    }
-    &[]
-}
-
-fn data_of(result: &tape::ResultRecord<'_>) -> Vec<u8> {
-    match result {
-        tape::ResultRecord::Data { data, .. } => data.to_vec(),
-        _ => vec![],
-    }
-}
-
-fn records(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
-    let mut writer = Writer::with_capacity(256);
-    write(&mut writer);
-    writer.as_slice().to_vec()
-}
-
-fn launch(w: &mut Writer, grid: u32) {
-    write::launch(w, 16, KNOWN, [grid, 1, 1], [32, 1, 1], 0, false, 0, &[0; 16]);
-}
+use tape::Results;
 
 #[test]
 fn copies_and_synchronizations_are_done_here() {
@@ -231,6 +27,26 @@ fn copies_and_synchronizations_are_done_here() {
     assert_eq!(session.fake.asked, ["end"], "once, to begin with");
     assert_eq!(session.results(&tape), expected);
     assert_eq!(session.fake.asked, ["end"]);
+}
+
+#[test]
+fn payloads_are_kept_and_written_here() {
+    let mut session = Session::new(true);
+    let base = session.base();
+    let tape = records(|w| {
+        write::payload_keep(w, 7, 5, false, false, b"hello");
+        write::write_kept(w, base + 3, 0, 5, 1, KNOWN, 7);
+        write::payload_drop(w, 7);
+        write::payload_keep(w, 7, 2, false, false, b"yo");
+        write::write_kept(w, base, 1, 1, 2, KNOWN, 7);
+        write::read(w, base, 0, 8, 1, KNOWN, 3);
+    });
+    assert_eq!(session.results(&tape), [(3, 0, b"yo\0hello".to_vec())]);
+    assert_eq!(session.fake.asked, ["end"]);
+    session.submit(&records(|w| write::payload_keep(w, 8, 9, true, false, b"packed"))).unwrap();
+    assert_eq!(session.fake.asked, ["end", "PAYLOAD_KEEP", "end"], "what it expands to is asked for");
+    let missing = records(|w| write::write_kept(w, base, 0, 5, 1, KNOWN, 9));
+    assert_eq!(session.submit(&missing).unwrap_err(), "payload 9 is not kept");
 }
 
 #[test]
@@ -369,7 +185,7 @@ fn hostile_tapes(share: u64, new: impl Fn() -> Session) {
                     3 => write::memset(w, at, next() % 400, size, next() % 5, 7, 1 << (next() % 3), KNOWN),
                     4 => write::free(w, [1, 666][next() as usize % 2]),
                     5 => launch(w, next() as u32 % 4),
-                    6 => write::repeat(w, 1, 5, false, &[0; 8]),
+                    6 => loops::hostile(w, &mut next),
                     7 => write::device_reset(w, 4),
                     8 => write::context(w, 16 + next() as u32 % 3, false),
                     _ => write::stream_synchronize(w, next() as u32 % 3, 3),

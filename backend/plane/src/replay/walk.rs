@@ -1,33 +1,25 @@
 //! The walk over records: what each of them does, and where its result or its error goes.
 
-use super::control::{Control, End, Outcome, Step};
+use super::control::{Control, End, Outcome};
 use super::errors::CudaError;
+use super::loops::upcoming;
 use super::{results, Replay, Sink};
 use tape::operations::code;
-use tape::{Answer, Record, HEADER_BYTES};
-
-/// Where a walk is.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    /// Of a loop's body, not of a message.
-    pub(super) inside: bool,
-    /// The first record is the group's first.
-    pub(super) begins_group: bool,
-}
+use tape::{Answer, Plans, Record};
 
 /// A walk over records.
 pub(super) struct Walk<'a, C: Control> {
-    pub(super) replay: &'a mut Replay<C::Launch>,
+    pub(super) replay: &'a mut Replay<C::Launch, C::Plan>,
     pub(super) control: &'a mut C,
     pub(super) sink: &'a mut dyn Sink,
 }
 
 impl<C: Control> Walk<'_, C> {
-    /// Replays records: a message's, or those of iterations of a loop.
-    pub(super) fn records(&mut self, records: &[u8], place: Place) -> Result<(), End<C::Abort>> {
-        let looks_ahead = !place.inside && self.control.looks_ahead();
+    /// Replays the records of a message.
+    pub(super) fn records(&mut self, records: &[u8], begins_group: bool) -> Result<(), End<C::Abort>> {
+        let looks_ahead = self.control.looks_ahead();
         if looks_ahead {
-            self.control.look_ahead(before_loop(records)).map_err(End::Abort)?;
+            self.look_ahead(records)?;
         }
         let mut at = 0;
         while at < records.len() {
@@ -37,43 +29,62 @@ impl<C: Control> Walk<'_, C> {
             }
             let record = Record::read(records, at, self.replay.version).map_err(End::Broken)?;
             let end = at + record.bytes.len();
-            let ends_message = end == records.len() && !place.inside;
-            if let Err(error) = self.one(&record, place, at == 0, ends_message)? {
+            let ends_message = end == records.len();
+            if let Err(error) = self.one(&record, begins_group && at == 0, ends_message)? {
                 self.failed(&record, error);
             }
             if looks_ahead && record.row.code == code::REPEAT {
-                self.control.look_ahead(before_loop(&records[end..])).map_err(End::Abort)?;
+                self.look_ahead(&records[end..])?;
             }
             at = end;
         }
         Ok(())
     }
 
-    fn one(
+    /// Tells the device of the launches that come next.
+    fn look_ahead(&mut self, records: &[u8]) -> Result<(), End<C::Abort>> {
+        let launches = upcoming::of_message(records);
+        if launches.is_empty() {
+            return Ok(());
+        }
+        self.control.expect(&launches).map_err(End::Abort)
+    }
+
+    /// A record. `begins_group`: it is the first one of its group.
+    pub(super) fn one(
         &mut self,
         record: &Record<'_>,
-        place: Place,
-        first: bool,
+        begins_group: bool,
         ends_message: bool,
     ) -> Result<Result<(), CudaError>, End<C::Abort>> {
         let row = record.row;
         if let Some(error) = self.replay.errors.refusal(row) {
             return Ok(Err(error));
         }
-        if row.code == code::CONTEXT {
-            self.enter(record, first && place.begins_group)?;
-            return Ok(Ok(()));
+        match row.code {
+            code::CONTEXT => {
+                self.enter(record, begins_group)?;
+                return Ok(Ok(()));
+            }
+            code::TEMPLATE => return self.template(record),
+            code::REPEAT => return self.repeat(record),
+            _ => {}
         }
         if row.answer == Answer::Data {
             if let Some(error) = self.replay.errors.deliver() {
                 return Ok(Err(error));
             }
         }
+        match row.plans {
+            Plans::Keeps => {}
+            Plans::Adds => self.replay.loops.plans.look_again(),
+            Plans::Ends => self.replay.loops.plans.clear(),
+        }
         if let Some(done) = self.by_itself(record, ends_message)? {
             return Ok(done);
         }
         self.replay.asked = true;
-        let outcome = match self.control.operate(record, place.inside).map_err(End::Abort)? {
+        let outcome = match self.control.operate(record).map_err(End::Abort)? {
             Ok(outcome) => outcome,
             Err(error) => return Ok(Err(error)),
         };
@@ -82,7 +93,7 @@ impl<C: Control> Walk<'_, C> {
             Outcome::Number(number) => return Ok(self.answer(record, number)),
             Outcome::Reading(total, pieces) => return self.read(record, total, pieces),
             Outcome::Launched(launch) => self.replay.launches.remember(record, launch),
-            Outcome::Steps(steps) => return self.steps(steps),
+            Outcome::Condition(condition) => return self.conditional(record, &condition),
         }
         Ok(Ok(()))
     }
@@ -162,25 +173,6 @@ impl<C: Control> Walk<'_, C> {
         })
     }
 
-    /// What a loop or a condition stands for.
-    fn steps(&mut self, mut steps: C::Steps) -> Result<Result<(), CudaError>, End<C::Abort>> {
-        let place = Place { inside: true, begins_group: false };
-        loop {
-            match self.control.step(&mut steps).map_err(End::Abort)? {
-                Ok(Step::Records(records)) => self.records(&records, place)?,
-                Ok(Step::Results(records)) => self.replay.results.buffer().extend_from_slice(&records),
-                Ok(Step::Failed(bytes, error)) => {
-                    let record = Record::read(&bytes, 0, self.replay.version).map_err(End::Broken)?;
-                    self.failed(&record, error);
-                }
-                Ok(Step::Over) => return Ok(Ok(())),
-                Err(error) => return Ok(Err(error)),
-            }
-            self.replay.asked = true;
-            self.replay.pass_on(self.sink)?;
-        }
-    }
-
     /// A record has failed: its result says so, or the error is kept for later.
     pub(super) fn failed(&mut self, record: &Record<'_>, error: CudaError) {
         let row = record.row;
@@ -204,18 +196,4 @@ impl<C: Control> Walk<'_, C> {
             Answer::Status | Answer::None => results.status(slot, code),
         }
     }
-}
-
-/// The records up to the first REPEAT, or to one that makes no sense, which the walk finds.
-fn before_loop(records: &[u8]) -> &[u8] {
-    let mut end = 0;
-    while let Some(header) = records[end..].first_chunk::<HEADER_BYTES>() {
-        let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
-        let code = u16::from_le_bytes([header[4], header[5]]);
-        if code == code::REPEAT || length < HEADER_BYTES || length > records.len() - end {
-            break;
-        }
-        end += length;
-    }
-    &records[..end]
 }

@@ -80,8 +80,18 @@ impl<C: Control> Walk<'_, C> {
 
     /// Does a record here, if it can be done here. `None`: it is the control plane's.
     pub(super) fn by_itself(&mut self, record: &Record<'_>, ends_message: bool) -> Result<Done, End<C::Abort>> {
-        if record.row.code == code::FENCE {
-            return Ok(Some(self.answer(record, 0)));
+        match record.row.code {
+            code::FENCE => return Ok(Some(self.answer(record, 0))),
+            code::PAYLOAD_KEEP if record.flags == 0 => {
+                let (number, raw) = (record.u32(8), record.u32(12) as usize);
+                self.replay.payloads.keep(number, raw, record.tail()).map_err(End::Broken)?;
+                return Ok(Some(Ok(())));
+            }
+            code::PAYLOAD_DROP => {
+                self.replay.payloads.drop_one(record.u32(8)).map_err(End::Broken)?;
+                return Ok(Some(Ok(())));
+            }
+            _ => {}
         }
         if !self.replay.direct.is_enabled() {
             return Ok(None);
@@ -131,6 +141,14 @@ impl<C: Control> Walk<'_, C> {
                     Ok(stream) if record.flags == 0 && self.replay.plain(&rows) => {
                         self.replay.direct.write(&rows, record.tail(), &stream)
                     }
+                    _ => Ok(false),
+                }
+            }
+            code::WRITE_KEPT => {
+                let rows = rows(8, 16, 24);
+                let kept = self.replay.payloads.get(record.u32(44)).map_err(End::Broken)?;
+                match self.stream(record.u32(40))? {
+                    Ok(stream) if self.replay.plain(&rows) => self.replay.direct.write(&rows, &kept, &stream),
                     _ => Ok(false),
                 }
             }

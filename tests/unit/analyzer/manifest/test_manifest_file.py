@@ -143,7 +143,7 @@ def test_sealed_damage_is_an_error_or_a_manifest() -> None:
 
 FIELDS = [
     (0, b"F4RLANEM", "no magic"),
-    (8, struct.pack("<I", 3), "version 3"),
+    (8, struct.pack("<I", 4), "version 4"),
     (8, struct.pack("<I", 0), "version 0"),
     (8, struct.pack("<I", 1), "site 2: a reserved field is not 0"),
     (24, b"\x03", "identity kind"),

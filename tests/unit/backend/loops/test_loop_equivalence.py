@@ -505,6 +505,6 @@ def test_a_loop_entered_with_other_streams_and_shapes(host: Host) -> None:
         assert outcomes[0] == outcomes[1], f"entry {number}"
         assert looped.memory() == plain.memory(), f"entry {number}"
         assert counted(host, looped) == counted(host, plain), f"entry {number}"
-    assert len(looped.session.resources.plans[7].made) == 9, "of three streams and three shapes"
+    assert len(looped.session._replay.plans(7)) == 9, "of three streams and three shapes"
     for side in (looped, plain):
         host.end(side.session, "test")

@@ -13,8 +13,6 @@ from farlane.backend.device import registry
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
-from farlane.backend.loops.columns import VALUES, read_headers
-from farlane.backend.loops.store import TemplateStore
 
 INTERESTING = [0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 255, 256, 4095, 4096, 2**16, 2**31, 2**32 - 1, 2**40, 2**64 - 1]
 
@@ -86,53 +84,6 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
 
 def content(holes: list[tuple[int, int]], records: bytes) -> bytes:
     return b"".join(struct.pack("<IB3x", *hole) for hole in holes) + records
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_parsers(seed: int) -> None:
-    """Without a replay: what is taken obeys the page."""
-    rng = random.Random(seed)
-    outcomes: Counter[str] = Counter()
-    store = TemplateStore()
-    given: dict[int, list[int]] = {}
-    for _ in range(4000):
-        number = rng.choice([0, 1, 2, 3, 4, 4095, 4096])
-        below = [(other, widths) for other, widths in given.items() if other < number]
-        holes, records = body(rng, 1 << 48, below)
-        try:
-            template = store.define(number, len(holes), memoryview(mutate(rng, content(holes, records))))
-        except ProtocolError:
-            outcomes["template refused"] += 1
-            store, given = TemplateStore(), {}
-            continue
-        outcomes["template"] += 1
-        given[number] = list(template.widths)
-        assert 0 <= number <= 4095
-        assert template.levels <= 8
-        ends = [0] + [hole.offset + hole.width for hole in template.holes]
-        assert all(hole.offset >= end for hole, end in zip(template.holes, ends, strict=False))
-        count = rng.randrange(1, 6)
-        data = b"".join(column(rng, width, count, at, given[number]) for at, width in enumerate(given[number]))
-        mutated = memoryview(mutate(rng, data))
-        try:
-            loop = store.repeat(0, number, count, mutated)
-        except ProtocolError:
-            outcomes["columns refused"] += 1
-            continue
-        outcomes["columns"] += 1
-        for each in loop.columns.evaluated:
-            assert len(each.prefix) <= 256
-            values = each.values(0, count).tolist()
-            assert len(values) == count
-            assert values == [each.values(k, 1).tolist()[0] for k in range(count)]
-            assert all(0 <= value < 2 ** (8 * each.width) for value in values)
-        pieces = [(0, count), (count - 1, 1)]
-        if all(header.kind != VALUES for header in read_headers(mutated, template.widths)):
-            pieces += [(3, 20), ((1 << 40) - 9, 7), (250, 300)]  # walked in pieces, few and many iterations
-        for first, many in pieces:
-            expected = [each.values(first, many).tolist() for each in loop.columns.evaluated]
-            assert loop.columns.rows(first, many) == expected
-    assert min(outcomes[name] for name in ("template refused", "template", "columns refused", "columns")) > 300
 
 
 @pytest.mark.parametrize("device", ["null", "sim"])

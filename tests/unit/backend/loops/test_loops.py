@@ -179,33 +179,33 @@ def test_version_1_knows_no_loops(host: Any) -> None:
 
 def test_a_plan_outlives_what_is_made_beside_it(guest: Any) -> None:
     """Programs that give one template after the other would have each loop planned anew."""
-    plans = guest.session.resources.plans
+    plans = guest.session._replay.plans
     body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 1, 0)
     guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 1000))
-    (first,) = plans[1].made
+    (first,) = plans(1)
     made = encode("STREAM_CREATE", 16, 0, 0, 0) + encode("EVENT_CREATE", 16, 0)
     guest.submit(template(2, [], body), repeat(2, 1000), made, repeat(1, 1000))
-    assert plans[1].made == [first]
-    (second,) = plans[2].made
+    assert plans(1) == [first]
+    (second,) = plans(2)
     guest.submit(template(1, [], body), repeat(1, 1000))
-    assert plans[1].made != [first], "the template is another one"
-    assert plans[2].made == [second]
+    assert plans(1) != [first], "the template is another one"
+    assert plans(2) == [second]
     guest.submit(encode("EVENT_DESTROY", 16, 0))
-    assert not plans, "an object that they may hold has ended"
+    assert not plans(1) + plans(2), "an object that they may hold has ended"
 
 
 def test_what_could_not_be_planned_may_be_possible_later(guest: Any) -> None:
-    plans = guest.session.resources.plans
+    plans = guest.session._replay.plans
     body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 16, 0)
     guest.submit(encode("ALLOCATE", guest.base, 4096), template(1, [], body), repeat(1, 1000))
-    assert not plans[1].made, "there is no such stream"
+    assert not plans(1), "there is no such stream"
     guest.submit(encode("STREAM_CREATE", 16, 0, 0, 0), repeat(1, 1000))
-    assert len(plans[1].made) == 1
+    assert len(plans(1)) == 1
 
 
 @pytest.mark.usefixtures("early_plans")
 def test_a_loop_entered_with_other_handles_has_a_plan_for_each(guest: Any) -> None:
-    plans = guest.session.resources.plans
+    plans = guest.session._replay.plans
     body = encode("MEMSET", 0, 0, 64, 1, 0, 1, 0, 0)
     streams = b"".join(encode("STREAM_CREATE", 16 + number, 0, 0, 0) for number in range(20))
     guest.submit(encode("ALLOCATE", guest.base, 4096), streams, template(1, [(8, 8), (48, 4)], body))
@@ -213,7 +213,7 @@ def test_a_loop_entered_with_other_handles_has_a_plan_for_each(guest: Any) -> No
     def enter(stream: int, count: int = 60, step: int = 0) -> int:
         """Sets bytes of iterations one behind the other, in the stream."""
         guest.submit(repeat(1, count, affine(guest.base, 8), affine(stream, step)))
-        return len(plans[1].made)
+        return len(plans(1))
 
     assert enter(16) == 1
     assert enter(17) == 2
@@ -227,7 +227,7 @@ def test_a_loop_entered_with_other_handles_has_a_plan_for_each(guest: Any) -> No
 @pytest.mark.usefixtures("early_plans")
 def test_a_plan_is_worth_more_for_a_longer_body(guest: Any) -> None:
     """Each record of a body takes its time to plan: a body of 16 is planned later than one of one record, counted in records."""
-    plans = guest.session.resources.plans
+    plans = guest.session._replay.plans
     guest.submit(encode("ALLOCATE", guest.base, 4096))
     walked = {}
     for number, records in enumerate((1, 16), 1):
@@ -235,7 +235,7 @@ def test_a_plan_is_worth_more_for_a_longer_body(guest: Any) -> None:
         guest.submit(template(number, [(8, 8)], body))
         for iteration in range(1, 30):
             guest.submit(repeat(number, 1, affine(guest.base, 0)))
-            if plans[number].made:
+            if plans(number):
                 walked[records] = iteration * records
                 break
     assert walked == {1: 20, 16: 80}

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.objects.payloads import CACHE_BYTES, LZ4, MAX_RAW, ZSTD, PayloadStore, expand
+from farlane.backend.objects.payloads import CACHE_BYTES, LZ4, MAX_RAW, ZSTD, expand
 
 
 def compressed(raw: bytes, flags: int) -> bytes:
@@ -121,13 +121,3 @@ def test_mutated_data(flags: int) -> None:
         except ProtocolError:
             refused += 1
     assert refused > 1000
-
-
-def test_a_store_of_its_own() -> None:
-    store = PayloadStore(capacity=4)
-    store.keep(0, 3, memoryview(b"abc"), 0)
-    with pytest.raises(ProtocolError):
-        store.keep(1, 2, memoryview(b"de"), 0)
-    store.drop(0)
-    store.keep(1, 4, memoryview(b"defg"), 0)
-    assert bytes(store.get(1)) == b"defg"

@@ -1,6 +1,6 @@
 //! Reads the analyzer's manifests and evaluates their expressions.
 //!
-//! Owns the format of `protos/manifest.md`, versions 1 and 2, and nothing of what is done with it (crate
+//! Owns the format of `protos/manifest.md`, versions 1 to 3, and nothing of what is done with it (crate
 //! `farlane_core`: objects, permissions). A manifest is untrusted bytes: [`Manifest::parse`] checks every rule of that
 //! page once, with memory bounded by the bytes given, and everything after it works on checked offsets. A manifest that
 //! was accepted can still be wrong about the program; that is for its user. No dependency but BLAKE2b for the checksum;
@@ -22,7 +22,7 @@ pub use error::Broken;
 pub use parse::Manifest;
 
 /// The newest version that this crate reads; it reads all from 1 on.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest manifest.
 pub const MAX_BYTES: usize = 16 << 20;
 

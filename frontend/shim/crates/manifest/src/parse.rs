@@ -66,7 +66,7 @@ impl Manifest {
         }
         let version = word(8)?;
         if !(1..=VERSION).contains(&version) {
-            return broken("the version is 1 or 2", 8);
+            return broken("the version is 1 to 3", 8);
         }
         if word(12)? as usize != bytes.len() {
             return broken("the length is that of the whole manifest", 12);
@@ -79,7 +79,8 @@ impl Manifest {
         if flags & !7 != 0 {
             return broken("flags that are not defined are 0", 28);
         }
-        if u16_at(bytes, 26) != Some(0) || word(84)? != 0 {
+        let slices = word(84)?;
+        if u16_at(bytes, 26) != Some(0) || (version < 3 && slices != 0) {
             return broken("reserved fields are 0", 26);
         }
         let counts = [word(64)?, word(68)?, word(72)?, word(76)?, word(80)?];
@@ -89,7 +90,8 @@ impl Manifest {
         for index in 0..5 {
             starts[index + 1] = (starts[index] + u64::from(counts[index]) * sizes[index]).next_multiple_of(8);
         }
-        if starts[5] != bytes.len() as u64 {
+        // Behind the tables stand the slices, which have a version of their own and are not read here.
+        if starts[5] + u64::from(slices) != bytes.len() as u64 {
             return broken("the tables fill the manifest", 64);
         }
         #[allow(clippy::cast_possible_truncation)] // at most the length of the manifest

@@ -83,7 +83,7 @@ fn each_broken_rule_is_named() {
     for (at, value, words) in [
         (0, 0, "FARLANEM"),
         (8, 0, "version"),
-        (8, 3, "version"),
+        (8, 4, "version"),
         (12, 0, "length"),
         (16, 0, "checksum"),
         (24, 3, "identity is a build-id"),
@@ -129,6 +129,29 @@ fn each_broken_rule_is_named() {
     bytes[end] = 1;
     seal(&mut bytes);
     assert!(rule(bytes).contains("padding"));
+}
+
+#[test]
+fn slices_stand_behind_the_tables_from_version_3_on() {
+    let good = nested().bytes();
+    let with = |version: u8, said: u32| {
+        let mut bytes = good.clone();
+        bytes[8] = version;
+        bytes.extend([7; 16]);
+        let length = bytes.len() as u32;
+        bytes[12..16].copy_from_slice(&length.to_le_bytes());
+        bytes[84..88].copy_from_slice(&said.to_le_bytes());
+        seal(&mut bytes);
+        Manifest::parse(&bytes)
+    };
+    let (plain, sliced) = (Manifest::parse(&good).expect("good"), with(3, 16).expect("good"));
+    assert_eq!(plain.sites().count(), sliced.sites().count());
+    for (version, said, words) in
+        [(2, 16, "reserved"), (3, 8, "tables fill"), (3, 24, "tables fill"), (3, 0, "tables fill")]
+    {
+        let found = with(version, said).expect_err("broken").rule;
+        assert!(found.contains(words), "{version} {said}: {found}");
+    }
 }
 
 #[test]

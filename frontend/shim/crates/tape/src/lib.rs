@@ -18,7 +18,7 @@ pub use bulk::WriteHead;
 pub use generated_operations as operations;
 pub use generated_operations::VERSION;
 pub use results::{DataHead, ResultError, ResultRecord, Results};
-pub use rows::{Answer, Record, Row};
+pub use rows::{Answer, Plans, Record, Row};
 pub use writer::{record_length, whole_records, Oversized, Writer};
 
 /// Bytes of a record's header.

@@ -15,6 +15,17 @@ pub enum Answer {
     Data,
 }
 
+/// What an operation does to the plans of loops: work that a device repeats by itself, with the objects that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plans {
+    /// Every object of a plan is still there, and every launch still passes its checks.
+    Keeps,
+    /// It adds to what plans may be made of.
+    Adds,
+    /// An object of a plan may have ended.
+    Ends,
+}
+
 /// One operation. Places are offsets from the record's start.
 #[derive(Debug)]
 pub struct Row {
@@ -33,6 +44,9 @@ pub struct Row {
     pub host_only: bool,
     /// Where there are several contexts, the error of one does not stop it.
     pub bookkeeping: bool,
+    /// It may stand in a template's body.
+    pub loops: bool,
+    pub plans: Plans,
     /// The tape version that has it, and its flags.
     pub since: u32,
     pub flags_since: u32,
@@ -163,6 +177,53 @@ mod tests {
     fn every_row_is_found_by_its_code() {
         for row in &ROWS {
             assert_eq!(super::row(row.code).map(|found| found.name), Some(row.name));
+        }
+    }
+
+    /// A record of zeros, with a tail of 13 bytes where the operation has one.
+    fn plain(row: &Row) -> Vec<u8> {
+        let size = if row.tail.is_some() { 13 } else { 0 };
+        let mut bytes = vec![0; padded(row.fixed + size)];
+        let length = bytes.len() as u32;
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        bytes[4..6].copy_from_slice(&row.code.to_le_bytes());
+        if let Some(at) = row.tail {
+            bytes[at] = size as u8;
+        }
+        bytes
+    }
+
+    #[test]
+    fn records_that_break_the_table_are_refused() {
+        for row in &ROWS {
+            let whole = plain(row);
+            let read = |bytes: &[u8]| Record::read(bytes, 0, VERSION).map(|record| record.tail().len());
+            assert_eq!(read(&whole), Ok(if row.tail.is_some() { 13 } else { 0 }), "{}", row.name);
+            for change in [-8_i32, 8, 16] {
+                let mut changed = whole.clone();
+                changed.resize(whole.len() + 16, 0);
+                changed[..4].copy_from_slice(&(whole.len() as i32 + change).to_le_bytes());
+                assert!(read(&changed).is_err(), "{} of {change} bytes more", row.name);
+            }
+            for bit in 0..16 {
+                let mut changed = whole.clone();
+                changed[6 + bit / 8] |= 1 << (bit % 8);
+                assert_eq!(read(&changed).is_ok(), row.flags & (1 << bit) != 0, "{}, flag {bit}", row.name);
+            }
+            for at in row.reserved.into_iter().flat_map(|at| at..at + 4) {
+                let mut changed = whole.clone();
+                changed[at] = 1;
+                assert!(read(&changed).unwrap_err().ends_with("reserved is not 0"), "{}", row.name);
+            }
+            let slack = whole.len() - row.fixed;
+            for size in 0..=255 {
+                let Some(at) = row.tail else { break };
+                let mut changed = whole.clone();
+                changed[at] = size as u8;
+                let fits = padded(row.fixed + size) == whole.len();
+                assert!(!fits || size <= slack, "{}", row.name);
+                assert_eq!(read(&changed).ok(), fits.then_some(size), "{} with a tail of {size}", row.name);
+            }
         }
     }
 

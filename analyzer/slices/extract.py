@@ -1,0 +1,178 @@
+"""Which loops have a slice: the extraction from the machine code, and its proof.
+
+Owns the conditions under which nobody but the loop's own code touches what a slice is made of:
+
+- its bytes of the frame: no address of the frame is known elsewhere, at any place of the loop (permissions/abstract
+  keeps account); so no other thread, no signal handler and no library's function reaches them;
+- its bytes of global variables: nothing in the loop may write them but at a known place (what may be the same memory
+  loses what is known of it), and the program starts no threads and handles no signals;
+- everything that the loop calls is followed or known, comes back, and asks neither a clock nor the system.
+
+The rest follows from the form: what is not understood is unknown, and where it is wanted, there is no slice.
+"""
+
+from __future__ import annotations
+
+from farlane.analyzer.externals import interface, names
+from farlane.analyzer.externals.names import is_cuda
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.graph.structure import Loop
+from farlane.analyzer.limits import AnalysisError, Budget
+from farlane.analyzer.permissions.abstract.facts import Regions
+from farlane.analyzer.permissions.abstract.operands import Refused
+from farlane.analyzer.permissions.abstract.walk import Walker
+from farlane.analyzer.slices import reasons
+from farlane.analyzer.slices.compact import compact
+from farlane.analyzer.slices.form import Slice, Sliced
+from farlane.analyzer.slices.raw import GLOBALS, RefusedError
+from farlane.analyzer.slices.simplify import simplify, touched
+from farlane.analyzer.slices.walk import Walk
+
+MAXIMUM_ENTRIES = 4  # call sites of a loop that are tried
+# Let others than the program's own code change its variables.
+_SHARES = frozenset(
+    {
+        "timer_create",
+        "aio_read",
+        "lio_listio",
+        "io_submit",
+        "cudaHostRegister",
+        "cuMemHostRegister",
+        "mmap",
+        "mmap64",
+        "shmat",
+        "dlopen",
+        "dlmopen",
+    }
+)
+
+
+class _Keeping(Walker):
+    """Keeps what it finds in every function that a loop calls."""
+
+    def copies(self, start: int) -> bool:
+        return True
+
+
+class Extractor:
+    """Extracts the slices of one program.
+
+    Args:
+        budget: the time after which every loop is refused; None: any.
+    """
+
+    def __init__(self, program: Program, budget: Budget | None = None) -> None:
+        self._program, self._budget = program, budget
+        self._walker = _Keeping(program)
+        self._regions: dict[int, Regions | RefusedError] = {}
+        self._copying: frozenset[int] | None = None
+
+    def reads(self, start: int, loop: Loop) -> bool:
+        """Whether a loop of a function may copy to the host, itself or in what it calls."""
+        if self._copying is None:
+            copies = interface.COPIES_TO_HOST
+            self._copying = frozenset(self._program.reaching(lambda name: interface.plain(name) in copies))
+        if start not in self._copying:
+            return False
+        flow = self._walker.structure(start).flow
+        for site, callee in flow.calls.items():
+            block = flow.holding(site)
+            if block is not None and block.start in loop.blocks:
+                owner = None if callee.address is None else self._program.owner.get(callee.address, callee.address)
+                if owner in self._copying or interface.plain(callee.name) in interface.COPIES_TO_HOST:
+                    return True
+        return False
+
+    def loops(self, start: int) -> list[Sliced]:
+        """What was found of the loops of a function that copy to the host and hold no other such loop."""
+        try:
+            structure = self._walker.structure(start)
+            reading = [loop for _, loop in sorted(structure.loops.items()) if self.reads(start, loop)]
+        except (AnalysisError, Refused):
+            return []
+        inner = [loop for loop in reading if not any(other.parent == loop.header for other in reading)]
+        return [self._loop(start, loop) for loop in inner]
+
+    def _loop(self, start: int, loop: Loop) -> Sliced:
+        try:
+            if self._budget is not None and self._budget.used_up():
+                raise RefusedError(reasons.TIME, "the time is used up")
+            self._allowed(loop)
+            return Sliced(start, loop.header, self._first(self._executed(start), loop))
+        except RefusedError as refused:
+            return Sliced(start, loop.header, None, refused.reason, refused.detail)
+
+    def _allowed(self, loop: Loop) -> None:
+        """Raises RefusedError where no loop has a slice."""
+        imports = self._walker.imports
+        called_back = {name for name in imports if interface.plain(name) in interface.CALLS_BACK}
+        forbidden = sorted(called_back | (imports & names.REFUSED_IMPORTS))
+        if forbidden:
+            raise RefusedError(reasons.UNKNOWN_FUNCTION, f"the program uses {forbidden[0]}")
+        if imports & names.SIGNALS and (imports & names.JUMPS or self._walker.catches):
+            raise RefusedError(reasons.SIGNALS, "a signal's handler may leave the loop")
+        if loop.irreducible:
+            raise RefusedError(reasons.IRREDUCIBLE, "the loop has several entries")
+
+    def _executed(self, start: int) -> Regions:
+        known = self._regions.get(start)
+        if known is None:
+            try:
+                known = self._walker.regions(start)
+            except (Refused, AnalysisError) as refused:
+                text = str(refused)
+                jumps = any(name in text for name in names.RETURNS_TWICE)
+                known = RefusedError(reasons.UNKNOWN_FUNCTION if jumps else reasons.INSTRUCTION, text)
+            self._regions[start] = known
+        if isinstance(known, RefusedError):
+            raise known
+        return known
+
+    def _first(self, regions: Regions, loop: Loop) -> Slice:
+        """The slice from the first entry that has one; raises RefusedError."""
+        flow = regions.structure.flow
+        sites = [
+            instruction.address
+            for start in regions.structure.order
+            if start in loop.blocks and start in regions.before
+            for instruction in flow.blocks[start].instructions
+            if instruction.address in flow.calls
+            and is_cuda(flow.calls[instruction.address].name)
+            and flow.calls[instruction.address].address is None
+            and instruction.address in regions.sites
+        ]
+        if not sites:
+            raise RefusedError(reasons.CALLEE, "no call of the loop stands in its own function")
+        first: RefusedError | None = None
+        for site in sites[:MAXIMUM_ENTRIES]:
+            try:
+                return self._sliced(regions, loop, site)
+            except RefusedError as refused:
+                first = first or refused
+        assert first is not None
+        raise first
+
+    def _sliced(self, regions: Regions, loop: Loop, site: int) -> Slice:
+        walk = Walk(self._walker, regions, loop, site)
+        graph = walk.run()
+        demand = simplify(graph)
+        found = compact(graph, demand)
+        bytes_ = touched(graph, demand)
+        if walk.escaped and any(each < GLOBALS for each in bytes_):
+            raise RefusedError(reasons.ESCAPES, "an address of the frame is known elsewhere")
+        if any(each >= GLOBALS for each in bytes_):
+            self._unshared()
+        return found
+
+    def _unshared(self) -> None:
+        """Raises RefusedError where global variables may change behind the loop's back."""
+        imports, image = self._walker.imports, self._walker.image
+        for reason, bad in (
+            (reasons.THREADS, {name for name in imports if name.startswith(names.THREADS)}),
+            (reasons.SIGNALS, imports & names.SIGNALS),
+            (reasons.MEMORY, imports & _SHARES),
+        ):
+            if bad:
+                raise RefusedError(reason, f"a global variable is looked at, and the program uses {min(bad)}")
+        if image.entry == 0:
+            raise RefusedError(reasons.MEMORY, "a shared object's global variables")

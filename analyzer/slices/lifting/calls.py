@@ -1,0 +1,270 @@
+"""Calls of imported functions: CUDA's are calls of the slice, the libraries' change registers and memory, or refuse."""
+
+from __future__ import annotations
+
+from farlane.analyzer.externals import interface, library, names
+from farlane.analyzer.externals.forms import BY_ADDRESS, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST, Copy, Launch
+from farlane.analyzer.machine.instruction import (
+    ARGUMENTS,
+    CALLER_SAVED,
+    RAX,
+    RDI,
+    REGISTERS,
+    RSP,
+    XMM0,
+    Instruction,
+)
+from farlane.analyzer.permissions.abstract.calls import passed
+from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Value
+from farlane.analyzer.permissions.abstract.memory import LEAVES, State
+from farlane.analyzer.slices import reasons
+from farlane.analyzer.slices.form import Code, Operation
+from farlane.analyzer.slices.lifting.vectors import Vectors
+from farlane.analyzer.slices.raw import CONFIGURATION, GLOBALS, LOWEST, PUSHED, Lost, Range, RawCall, RefusedError
+
+_CLOCKS = frozenset(
+    [
+        "clock",
+        "time",
+        "times",
+        "gettimeofday",
+        "clock_gettime",
+        "clock_getres",
+        "getrusage",
+        "omp_get_wtime",
+        "_ZNSt6chrono3_V212steady_clock3nowEv",
+        "_ZNSt6chrono3_V212system_clock3nowEv",
+    ]
+)
+_SYSTEM = frozenset(
+    [
+        "usleep",
+        "sleep",
+        "nanosleep",
+        "sched_yield",
+        "sched_getcpu",
+        "getpid",
+        "getppid",
+        "getuid",
+        "getenv",
+        "close",
+        "read",
+        "fread",
+        "fgets",
+        "fopen",
+        "fclose",
+        "fscanf",
+        "__isoc99_fscanf",
+        "__isoc23_fscanf",
+    ]
+)
+_GUARDS = frozenset({"__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort"})
+_ROOTS = {"sqrt": 8, "sqrtf": 4}
+_PROLONGED = 4096  # bytes of one copy that a slice may look at, or make
+
+
+class Calls(Vectors):
+    """Executes calls; the call of the slice, where it is one, is given back."""
+
+    def called(self, name: str, instruction: Instruction, state: State, host: int | None) -> RawCall | None:
+        """A call of CUDA's.
+
+        Args:
+            host: the address that stands for the kernel that is launched; None: it is not known.
+
+        Raises:
+            RefusedError.
+        """
+        plain = interface.plain(name)
+        if plain in interface.LAUNCHES and instruction.mnemonic != "call":
+            raise RefusedError(reasons.UNKNOWN_KERNEL, f"{name} at {instruction.address:#x} ends its function")
+        if plain == interface.PUSH:
+            for index, number in enumerate(ARGUMENTS):
+                self.emit(Code.COPY, 8, number, target=CONFIGURATION + index)
+            self.emit(Code.CONSTANT, 8, target=PUSHED, immediate=instruction.end)
+        elif plain == interface.POP:
+            self._pop_configuration(instruction, state)
+        elif plain == interface.GET_KERNEL:
+            self._lose_object(instruction, state.registers[RDI])
+        elif plain in interface.LAUNCHES:
+            return self._launch(interface.LAUNCHES[plain], instruction, state, host)
+        elif plain in interface.COPIES or plain in interface.FROM_SYMBOL or plain.startswith("cudaMemcpyToSymbol"):
+            return self._copy(plain, instruction, state)
+        else:
+            return self._plain(plain, instruction, state)
+        return None
+
+    def returned(self, name: str, instruction: Instruction, state: State) -> None:
+        """What a call leaves of the registers and of the memory below the stack pointer."""
+        detail = f"{name} at {instruction.address:#x}"
+        for number in CALLER_SAVED:
+            self.unknown(number, reasons.HOST_CALL, detail)
+        for number in range(XMM0, REGISTERS):
+            self.unknown(number, reasons.HOST_CALL, detail)
+        if names.is_cuda(name) and interface.plain(name) not in interface.NO_CODES:
+            self.emit(Code.CONSTANT, 8, target=RAX)
+        self.steps.append(Lost(LOWEST, state.registers[RSP].number, reasons.HOST_CALL, detail))
+        self.flags, self.dividend = None, None
+
+    def library(self, name: str, instruction: Instruction, state: State) -> None:
+        """A call of a library's function; raises RefusedError."""
+        where = f"{name} at {instruction.address:#x}"
+        if name in _CLOCKS:
+            raise RefusedError(reasons.CLOCK, where)
+        if name in _SYSTEM:
+            raise RefusedError(reasons.SYSTEM_CALL, where)
+        if name.startswith("omp_"):
+            raise RefusedError(reasons.THREADS, where)
+        if name in _GUARDS:
+            self._lose_object(instruction, state.registers[RDI])
+        elif name in library.TRUSTED:
+            self.check(instruction, where)
+            self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, where)
+        else:
+            raise RefusedError(reasons.UNKNOWN_FUNCTION, where)
+        root = None
+        if name in _ROOTS:
+            self.floating = True
+            root = self.emit(Code.F_SQUARE_ROOT, _ROOTS[name], XMM0)
+        self.returned(name, instruction, state)
+        if root is not None:
+            self.emit(
+                Code.INSERT if _ROOTS[name] == 4 else Code.COPY,
+                _ROOTS[name],
+                *((XMM0, root) if _ROOTS[name] == 4 else (root,)),
+                target=XMM0,
+            )
+
+    def check(self, instruction: Instruction, where: str) -> None:
+        """Raises RefusedError where a call may not come back."""
+        if any(each.kind == LEAVES for each in self.accesses.get(instruction.address, ())):
+            raise RefusedError(reasons.UNKNOWN_FUNCTION, where)
+
+    # Arguments
+
+    def _argument(self, state: State, index: int, size: int) -> int:
+        """A register with a copy of what is passed."""
+        if index < len(ARGUMENTS):
+            return self.emit(Code.COPY, size, ARGUMENTS[index])
+        return self.read(state.registers[RSP].number + 8 * (index - len(ARGUMENTS)), size)
+
+    def _constant(self, state: State, index: int, size: int = 8) -> int | None:
+        value = passed(state, index, size)
+        return value.number if value.kind == CONSTANT and not value.objects else None
+
+    def _at(self, value: Value) -> int | None:
+        """The place that an abstract value is the address of; None: it is no certain one."""
+        if value.kind == EXACT and value.objects == IN_FRAME:
+            return value.number
+        if value.kind == CONSTANT and value.objects and value.number > 0:
+            return GLOBALS + value.number
+        return None
+
+    def _lose_object(self, instruction: Instruction, value: Value) -> None:
+        """Eight bytes of an object are not known; all that the call may write, if it is not known which."""
+        detail = f"a call at {instruction.address:#x}"
+        where = self._at(value)
+        if where is not None:
+            self.steps.append(Lost(where, where + 8, reasons.HOST_CALL, detail))
+        else:
+            self.lose(self.accesses.get(instruction.address, ()), reasons.HOST_CALL, detail)
+
+    def _pop_configuration(self, instruction: Instruction, state: State) -> None:
+        """The pushed configuration goes where the first four arguments point to."""
+        shapes = ((0, 8, 0), (1, 4, 8)), ((2, 8, 0), (3, 4, 8)), ((4, 8, 0),), ((5, 8, 0),)
+        for index, parts in enumerate(shapes):
+            where = self._at(state.registers[ARGUMENTS[index]])
+            if where is None:
+                raise RefusedError(reasons.UNKNOWN_KERNEL, f"a configuration at {instruction.address:#x}")
+            for number, size, offset in parts:
+                self.steps.append(Operation(Code.STORE, size, -1, (CONFIGURATION + number,), where + offset))
+
+    # Calls
+
+    def _plain(self, name: str, instruction: Instruction, state: State) -> RawCall:
+        where = f"{name} at {instruction.address:#x}"
+        roles = interface.ROLES.get(name)
+        if roles is None or set(roles.split()) & {"d", "s", "h"}:
+            raise RefusedError(reasons.UNKNOWN_API, where)
+        self.check(instruction, where)
+        call = RawCall(instruction.end, name)
+        for index, role in enumerate(roles.split()):
+            if role in ("v", "w"):
+                size = 8 if role == "v" else 4
+                call.arguments.append((index, size, self._argument(state, index, size)))
+        self.lose(self.accesses.get(instruction.address, ()), reasons.HOST_CALL, where)
+        return call
+
+    def _copy(self, name: str, instruction: Instruction, state: State) -> RawCall:
+        where = f"{name} at {instruction.address:#x}"
+        symbol = "Symbol" in name
+        form = Copy(0, 1, 2, kind=4) if symbol else interface.COPIES[name]
+        direction: int | None = form.direction
+        if form.kind is not None:
+            direction = self._constant(state, form.kind, 4)
+        if (
+            direction is None
+            or direction in (BY_ADDRESS, HOST_TO_HOST)
+            or form.size is None
+            or name not in interface.ROLES
+        ):
+            raise RefusedError(reasons.UNKNOWN_COPY, where)
+        self.check(instruction, where)
+        size = self._constant(state, form.size)
+        call = RawCall(instruction.end, name)
+        for index, role in enumerate(interface.ROLES[name].split()):
+            to_host, from_host = direction == DEVICE_TO_HOST, direction == HOST_TO_DEVICE
+            host = (index == form.destination and to_host) or (index == form.source and from_host)
+            if host or (symbol and self._is_symbol(name, index, state, where)):
+                continue
+            width = 4 if role == "w" else 8
+            call.arguments.append((index, width, self._argument(state, index, width)))
+        if direction == HOST_TO_DEVICE:
+            place = self._at(passed(state, form.source))
+            if place is None or size is None or not 0 < size <= _PROLONGED:
+                raise RefusedError(reasons.MEMORY, f"the source of {where} is not the loop's own")
+            call.source = Range(place, size)
+        elif direction == DEVICE_TO_HOST:
+            place = self._at(passed(state, form.destination))
+            if place is not None and size is not None and 0 < size <= _PROLONGED:
+                call.fills = Range(place, size)
+            else:
+                self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, f"{where} may write there")
+        return call
+
+    def _is_symbol(self, name: str, index: int, state: State, where: str) -> bool:
+        """Whether an argument is a variable of the device: a constant, as the site has always the same."""
+        if index != (0 if "ToSymbol" in name else 1):
+            return False
+        if passed(state, index).kind != CONSTANT:
+            raise RefusedError(reasons.UNKNOWN_COPY, where)
+        return True
+
+    def _launch(self, form: Launch, instruction: Instruction, state: State, host: int | None) -> RawCall:
+        where = f"a launch at {instruction.address:#x}"
+        if form.structure is not None or form.extra is not None or form.handle:
+            raise RefusedError(reasons.UNKNOWN_KERNEL, where)
+        sizes = None if host is None else self.sizes(host)
+        array = passed(state, form.parameters)
+        if sizes is None or array.kind != EXACT:
+            raise RefusedError(reasons.UNKNOWN_KERNEL, where)
+        call = RawCall(instruction.end, interface.LAUNCH)
+        for name, (index, size) in form.parts.items():
+            held = self._argument(state, index, size)
+            number = {"grid.xy": 0, "grid.z": 2, "block.xy": 3, "block.z": 5, "shared": 6, "stream": 7}[name]
+            if name.endswith(".xy"):
+                call.arguments.append((number, 4, held))
+                held, size, number = self.emit(Code.SHIFT_RIGHT, 8, held, self.constant(32)), 4, number + 1
+            call.arguments.append((number, size, held))
+        for index, size in enumerate(sizes):
+            cell = state.cells.get(array.number + 8 * index)
+            place = None if cell is None or cell[0] != 8 else self._at(cell[1])
+            if place is None:
+                raise RefusedError(reasons.UNKNOWN_KERNEL, f"a parameter of {where}")
+            call.arguments.append((8 + index, size, Range(place, size)))
+        call.arguments.append((-1, 8, self.emit(Code.COPY, 8, PUSHED)))
+        return call
+
+    def sizes(self, host: int) -> tuple[int, ...] | None:
+        """The bytes of a kernel's parameters; whoever walks knows the program."""
+        raise NotImplementedError

@@ -1,0 +1,184 @@
+"""Operands of an instruction as registers of a slice, and the places in memory that an instruction touches.
+
+Which memory an operand means is not found here: the abstract machine of the permissions has executed the function, and
+its record tells for every instruction which bytes of the frame it touches, exactly or not. What is not one place for
+certain is unknown when it is read, and loses all that it may be when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from farlane.analyzer.loader.image import Image
+from farlane.analyzer.machine.arithmetic import low
+from farlane.analyzer.machine.effects import writes
+from farlane.analyzer.machine.instruction import (
+    NONE,
+    RSP,
+    XMM0,
+    Immediate,
+    Instruction,
+    Memory,
+    Operand,
+    Register,
+    lane,
+)
+from farlane.analyzer.permissions.abstract import memory as abstract
+from farlane.analyzer.permissions.abstract.domain import ANYTHING, FRAME, GLOBAL, IN_FRAME, OUTSIDE
+from farlane.analyzer.permissions.abstract.memory import Access
+from farlane.analyzer.slices import reasons
+from farlane.analyzer.slices.form import Code, Operation
+from farlane.analyzer.slices.raw import GLOBALS, HIGHEST, LOWEST, STACK, TEMPORARY, Lost, Step, Unknown
+
+
+class Operands:
+    """Reads and writes operands; `steps` grows.
+
+    Attributes:
+        stack: the stack pointer before the instruction, as a distance from the entry's.
+        accesses: what the instructions at hand touch, by address.
+        flags: what the last comparison was and of how many bytes; the two sides are in `raw.FIRST` and `raw.SECOND`.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self.steps: list[Step] = []
+        self.accesses: dict[int, list[Access]] = {}
+        self.stack = 0
+        self.flags: tuple[str, int] | None = None
+        self._next = TEMPORARY
+
+    def temporary(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def emit(self, code: Code, width: int, *operands: int, target: int | None = None, immediate: int = 0) -> int:
+        """An operation; its result's register, a new one if none is named."""
+        target = self.temporary() if target is None else target
+        self.steps.append(Operation(code, width, target, operands, immediate))
+        return target
+
+    def constant(self, value: int) -> int:
+        return self.emit(Code.CONSTANT, 8, immediate=low(value, 8))
+
+    def unknown(self, register: int, reason: str, detail: str) -> int:
+        self.steps.append(Unknown(register, reason, detail))
+        return register
+
+    # Places
+
+    def place(self, instruction: Instruction, operand: Memory, kind: str, size: int) -> int | None:
+        """The one place that an operand means; None: it is not known."""
+        if operand.thread:
+            return None
+        if operand.base == operand.indexed == NONE:
+            return GLOBALS + operand.displacement if operand.displacement > 0 else None
+        found = [each for each in self.accesses.get(instruction.address, ()) if each.kind == kind]
+        if len(found) == 1:
+            _, _, objects, begin, end, _, _ = found[0]
+            if objects == IN_FRAME and begin > abstract.LOWEST and end - begin == size:
+                return begin
+        return None
+
+    def lose(self, accesses: Iterable[Access], reason: str, detail: str) -> None:
+        """Whatever these write is not known."""
+        for access in accesses:
+            if access.kind in (abstract.READ, abstract.GIVEN):
+                continue
+            if FRAME in access.objects or ANYTHING in access.objects:
+                self.steps.append(Lost(max(access.low, LOWEST), min(access.high, HIGHEST), reason, detail))
+            if access.objects & {GLOBAL, OUTSIDE, ANYTHING}:
+                self.steps.append(Lost(GLOBALS, HIGHEST, reason, detail))
+
+    # Reading
+
+    def address(self, memory: Memory) -> int:
+        """An address that an instruction computes."""
+        if memory.base == memory.indexed == NONE or memory.thread:
+            if self.image.moves or memory.thread:
+                return self.unknown(self.temporary(), reasons.INSTRUCTION, "an address in a file that may be anywhere")
+            return self.constant(memory.displacement)
+        total = self.constant(memory.displacement)
+        if memory.base != NONE:
+            total = self.emit(Code.ADD, 8, self.general(memory.base), total)
+        if memory.indexed != NONE:
+            scaled = self.emit(Code.MULTIPLY, 8, self.general(memory.indexed), self.constant(memory.scale))
+            total = self.emit(Code.ADD, 8, scaled, total)
+        return total
+
+    def general(self, number: int) -> int:
+        """A general register, whole."""
+        if not 0 <= number < XMM0:
+            return self.unknown(self.temporary(), reasons.INSTRUCTION, "a register that is not modelled")
+        if number == RSP:
+            return self.emit(Code.ADD, 8, STACK, self.constant(self.stack)) if self.stack else STACK
+        return number
+
+    def get(self, operand: Operand, instruction: Instruction, size: int | None = None) -> int:
+        """A register whose low bytes are an operand's; of a vector register the low half."""
+        if isinstance(operand, Immediate):
+            return self.constant(operand.value)
+        if isinstance(operand, Register):
+            if operand.number >= XMM0:
+                return lane(operand.number)
+            held = self.general(operand.number)
+            return self.emit(Code.SHIFT_RIGHT, 8, held, self.constant(8)) if operand.offset else held
+        return self.load(operand, instruction, operand.size if size is None else size)
+
+    def load(self, operand: Memory, instruction: Instruction, size: int, whole: int = 0, offset: int = 0) -> int:
+        """Some bytes of a memory operand of `whole` bytes, `offset` bytes behind its address."""
+        where = self.place(instruction, operand, abstract.READ, whole or size)
+        if where is not None:
+            return self.read(where + offset, size)
+        detail = f"{instruction.mnemonic} at {instruction.address:#x} reads memory that is not the loop's own"
+        return self.unknown(self.temporary(), reasons.MEMORY, detail)
+
+    def read(self, where: int, size: int) -> int:
+        """What stands at a place."""
+        if size not in (1, 2, 4, 8):
+            return self.unknown(self.temporary(), reasons.INSTRUCTION, f"{size} bytes are read at once")
+        if where >= GLOBALS:
+            number = self.image.constant(where - GLOBALS, size)
+            if number is not None:
+                return self.constant(number)
+        return self.emit(Code.LOAD, size, immediate=where)
+
+    # Writing
+
+    def put(self, operand: Operand, value: int, instruction: Instruction) -> None:
+        """The low bytes of a register become an operand's."""
+        if isinstance(operand, Memory):
+            self.store(operand, value, instruction, operand.size)
+        elif isinstance(operand, Register) and 0 <= operand.number < XMM0 and operand.number != RSP:
+            number = operand.number
+            if operand.offset:
+                self.unknown(number, reasons.INSTRUCTION, f"{instruction.mnemonic} at {instruction.address:#x}")
+            elif operand.size >= 4:
+                self.emit(Code.COPY, operand.size, value, target=number)
+            else:
+                self.emit(Code.INSERT, operand.size, number, value, target=number)
+
+    def store(
+        self, operand: Memory, value: int, instruction: Instruction, size: int, whole: int = 0, offset: int = 0
+    ) -> None:
+        where = self.place(instruction, operand, abstract.WRITE, whole or size)
+        if where is not None and size in (1, 2, 4, 8):
+            self.steps.append(Operation(Code.STORE, size, -1, (value,), where + offset))
+        else:
+            self.forget_memory(instruction)
+
+    def forget_memory(self, instruction: Instruction) -> None:
+        """Whatever an instruction may have written is not known."""
+        detail = f"{instruction.mnemonic} at {instruction.address:#x} may write there"
+        self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, detail)
+
+    def forget(self, instruction: Instruction) -> None:
+        """Whatever an instruction may change is not known."""
+        detail = f"{instruction.mnemonic} at {instruction.address:#x} is not modelled"
+        self.forget_memory(instruction)
+        for number in writes(instruction):
+            if 0 <= number < XMM0 and number != RSP:
+                self.unknown(number, reasons.INSTRUCTION, detail)
+            elif number >= XMM0:
+                for half in (0, 1):
+                    self.unknown(lane(number, half), reasons.INSTRUCTION, detail)

@@ -1,0 +1,219 @@
+"""Slices beside executions: what the reference evaluator says a loop does, compared with what the program has done.
+
+The program runs with the recorder (slices/recorder.c) in the runtime's place, which writes down every call with registers and frame,
+and draws what copies to the host bring. From each call at a slice's entry on, the evaluator is given what stood there and what each
+copy has brought; it must say every later call, byte for byte, and when the loop is left.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from farlane.analyzer.externals.interface import LAUNCH
+from farlane.analyzer.graph import kernels
+from farlane.analyzer.graph.program import Program
+from farlane.analyzer.loader import elf
+from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.slices.arithmetic import StuckError
+from farlane.analyzer.slices.evaluate import Evaluation, Left, Made
+from farlane.analyzer.slices.extract import Extractor
+from farlane.analyzer.slices.form import Block, Code, Input, Origin, Place, Slice, Sliced
+from farlane.demangle import readable
+
+RECORDER = Path(__file__).parents[1] / "slices" / "recorder.c"
+PUSH, LAUNCHED, COPY, COPY_FROM, COPY_TO = 1, 2, 3, 6, 7
+HEADER, FRAME = 17, 1024
+_REGISTERS = {
+    7: 3,
+    6: 4,
+    2: 5,
+    1: 6,
+    8: 7,
+    9: 8,
+    3: 9,
+    5: 10,
+    4: 11,
+    12: 12,
+    13: 13,
+    14: 14,
+    15: 15,
+}  # register -> word
+
+
+@dataclass(frozen=True)
+class Record:
+    """One call: its return address, which function it is of, the words of its header, what the frame held from rsp on."""
+
+    site: int
+    function: int
+    words: tuple[int, ...]
+    frame: bytes
+    globals: dict[tuple[int, int], bytes]
+    payload: bytes
+
+
+@dataclass
+class Findings:
+    """What was compared; what was wrong, by function."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    entered: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+@cache
+def recorder(folder: Path) -> Path:
+    library = folder / "libcudart.so.13"
+    command = ["gcc", "-O2", "-shared", "-fPIC", "-fno-stack-protector", "-o", str(library), str(RECORDER)]
+    subprocess.run(command, check=True)
+    (folder / "libcudart.so.12").symlink_to(library)
+    return library
+
+
+ADD, SUBTRACT, EQUAL, LESS_OR_UNORDERED = Code.ADD, Code.SUBTRACT, Code.F_EQUAL, Code.F_LESS_EQUAL
+
+
+def changed(slice_: Slice, old: Code, new: Code) -> Slice:
+    """A slice with every operation of one code replaced by another."""
+    blocks = tuple(
+        Block(tuple(each._replace(code=new) if each.code == old else each for each in block.operations), block.end)
+        for block in slice_.blocks
+    )
+    assert blocks != slice_.blocks, f"there is no {old.name}"
+    return replace(slice_, blocks=blocks)
+
+
+def sliced(path: Path) -> tuple[Program, dict[str, list[Sliced]]]:
+    """What is found of a program's loops, by the function's name."""
+    program = Program(elf.load(path), Decoder())
+    extractor = Extractor(program)
+    found: dict[str, list[Sliced]] = {}
+    for start in sorted(program.cuda):
+        name = readable(program.ranges[start].name).partition("(")[0].split(".")[0]
+        for each in extractor.loops(start):
+            found.setdefault(name, []).append(each)
+    return program, found
+
+
+def record(path: Path, program: Program, slices: Iterable[Slice], seed: int, folder: Path) -> list[Record]:
+    """The calls of one execution."""
+    wanted = sorted(
+        {(each.number, _size(each)) for slice_ in slices for each in slice_.inputs if each.origin == Origin.GLOBAL}
+    )
+    known = kernels.of(program)
+    sizes = {host: known.sizes(host) or () for host in known.hosts()}
+    output = folder / f"records-{seed}"
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(recorder(folder).parent),
+        "RECORDS": str(output),
+        "SEED": str(seed),
+        "GLOBALS": ",".join(f"{address}:{size}" for address, size in wanted),
+        "PARAMETERS": ",".join(":".join(map(str, (host, *each))) for host, each in sizes.items()),
+    }
+    outcome = subprocess.run([path], env=environment, capture_output=True, timeout=60)
+    assert outcome.returncode == 0, (outcome.returncode, outcome.stderr)
+    data, records, at = output.read_bytes(), [], 0
+    output.unlink()
+    while at < len(data):
+        words = struct.unpack_from(f"<{HEADER}Q", data, at)
+        start = at + 8 * HEADER
+        globals_ = start + FRAME
+        held = {
+            place: data[globals_ + 8 * index : globals_ + 8 * index + place[1]] for index, place in enumerate(wanted)
+        }
+        payload = data[at + words[0] - words[16] : at + words[0]]
+        records.append(Record(words[1], words[2], words, data[start:globals_], held, payload))
+        at += words[0]
+    return records
+
+
+def _size(each: Input) -> int:
+    return each.to.size if isinstance(each.to, Place) else 8
+
+
+def compare(name: str, slice_: Slice, records: list[Record], findings: Findings) -> None:
+    """All executions of a loop in a record."""
+    index = 0
+    while index < len(records):
+        if records[index].site == slice_.entry:
+            findings.entered[name] += 1
+            index = _execution(name, slice_, records, index, findings)
+        else:
+            index += 1
+
+
+def _value(each: Input, first: Record) -> bytes:
+    if each.origin == Origin.REGISTER:
+        return first.words[_REGISTERS[each.number]].to_bytes(8, "little")[: _size(each)]
+    if each.origin == Origin.GLOBAL:
+        return first.globals[each.number, _size(each)]
+    held = first.frame[each.number : each.number + _size(each)]
+    assert len(held) == _size(each), "the recorder keeps too little of the frame"
+    return held
+
+
+def _execution(name: str, slice_: Slice, records: list[Record], index: int, findings: Findings) -> int:
+    """Evaluates from a call at the entry on; where the record goes on."""
+    first = index
+    evaluation = Evaluation(slice_, lambda each: _value(each, records[first]))
+    sites = {call.site for call in slice_.calls}
+    pushed = 0
+    try:
+        for event in evaluation.run():
+            while index < len(records) and records[index].function == PUSH:
+                pushed = records[index].site
+                index += 1
+            if index == len(records):
+                return index  # the process was ended on the way
+            actual = records[index]
+            site = pushed if actual.function == LAUNCHED and pushed else actual.site
+            if isinstance(event, Left):
+                findings.counts["left"] += 1
+                if site in sites:  # the programs make another call behind each loop
+                    findings.wrong.append(f"{name}: left in iteration {evaluation.iterations}, but {site:#x} follows")
+                return index
+            problem = _different(event, actual, site)
+            if problem:
+                findings.wrong.append(f"{name}: iteration {evaluation.iterations}: {problem}")
+                return index + 1
+            findings.counts["calls"] += 1
+            findings.counts["arguments"] += len(event.arguments)
+            if event.call.fills is not None:
+                evaluation.fill(event.call.fills, actual.payload)
+            index += 1
+    except StuckError as error:
+        findings.wrong.append(f"{name}: stuck: {error}")
+    return index + 1
+
+
+def _different(event: Made, actual: Record, site: int) -> str:
+    """What differs between a call as it is foretold and as it was made; "" when nothing does."""
+    if event.call.site != site:
+        return f"{event.call.name} at {event.call.site:#x} is foretold, {site:#x} was reached"
+    if event.source is not None and event.source != actual.payload:
+        return f"{event.call.name} at {site:#x} carries {actual.payload.hex()}, not {event.source.hex()}"
+    parameters = 0
+    for index, foretold in sorted(event.arguments.items()):
+        if event.call.name != LAUNCH:
+            held = actual.words[3 + index].to_bytes(8, "little")[: len(foretold)]
+        elif index < 6:
+            place = (0, 4, 8, 16, 20, 24)[index]
+            held = actual.payload[place : place + 4]
+        elif index < 8:
+            held = actual.payload[32 + 8 * (index - 6) :][:8]
+        else:
+            held = actual.payload[48 + parameters :][: len(foretold)]
+            parameters += len(foretold)
+        if held != foretold:
+            return f"{event.call.name} at {site:#x}: argument {index} is {held.hex()}, not {foretold.hex()}"
+    if event.call.name == LAUNCH and 48 + parameters != len(actual.payload):
+        return f"the launch at {site:#x} has {len(actual.payload) - 48} bytes of parameters, not {parameters}"
+    return ""

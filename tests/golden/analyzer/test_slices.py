@@ -1,0 +1,104 @@
+"""Slices of programs whose truth is known, and executions of these programs beside the evaluator. Zero wrong slices.
+
+expected.toml says which loops have slices, and why others have none. Every slice there is, expected or not, is compared with what
+the program does (corpus_tools/slices.py).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus_tools import slices
+from farlane.analyzer.slices import encode, reasons
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import CLANG, Toolchain
+
+FOLDER = Path(__file__).with_name("slices")
+EXPECTED: dict[str, dict[str, Any]] = tomllib.loads((FOLDER / "expected.toml").read_text())
+SEEDS = 12
+# name -> toolchain, level, host compiler
+BUILDS = {
+    "O0": ("13.0", 0, "g++"),
+    "O2": ("13.0", 2, "g++"),
+    "O3": ("13.5", 3, "g++"),
+    "hosted-O0": ("13.0", 0, CLANG),
+    "hosted-O2": ("13.0", 2, CLANG),
+    "clang-O0": ("clang-12.9", 0, "g++"),
+    "clang-O3": ("clang-12.9", 3, "g++"),
+}
+pytestmark = pytest.mark.native
+
+
+def compiled(unit: str, build: str, toolchain: Callable[..., Toolchain]) -> Path:
+    name, level, host = BUILDS[build]
+    return compile_program(
+        toolchain(name, host_compiler=host), [FOLDER / f"{unit}.cu"], unit, Build(level, "compute_75")
+    )
+
+
+def expected(unit: str, level: int) -> dict[str, Any]:
+    rows = EXPECTED[unit]
+    found = {name: row for name, row in rows.items() if "@" not in name}
+    return found | {name.partition("@")[0]: row for name, row in rows.items() if name.endswith(f"@{level}")}
+
+
+@pytest.mark.parametrize("build", ["O0", "O2", "O3"])
+@pytest.mark.parametrize("unit", list(EXPECTED))
+def test_what_is_expected(unit: str, build: str, toolchain: Callable[..., Toolchain]) -> None:
+    _, found = slices.sliced(compiled(unit, build, toolchain))
+    wanted = expected(unit, BUILDS[build][1])
+    assert set(found) == set(wanted)
+    wrong = {}
+    for name, row in wanted.items():
+        said = ["slice" if each.slice is not None else each.reason for each in found[name]]
+        if not all(each == row or each in row for each in said):
+            wrong[name] = (said, [each.detail for each in found[name]])
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("unit", list(EXPECTED))
+def test_executions(unit: str, build: str, toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
+    path = compiled(unit, build, toolchain)
+    program, found = slices.sliced(path)
+    held = [(name, each.slice) for name, all_ in found.items() for each in all_ if each.slice is not None]
+    assert held
+    findings = slices.Findings()
+    for seed in range(SEEDS):
+        records = slices.record(path, program, [slice_ for _, slice_ in held], seed, tmp_path)
+        for name, slice_ in held:
+            slices.compare(name, slice_, records, findings)
+    assert findings.wrong == []
+    assert set(findings.entered) == {name for name, _ in held}
+    assert findings.counts["left"] >= SEEDS
+    assert findings.counts["arguments"] > 2 * findings.counts["calls"] > 0
+
+
+def test_a_wrong_slice_is_seen(toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
+    """The comparison can fail: of a slice with one operation changed it says so."""
+    path = compiled("loops", "O2", toolchain)
+    program, found = slices.sliced(path)
+    slice_ = found["counted_too"][0].slice
+    assert slice_ is not None
+    runs = [slices.record(path, program, [slice_], seed, tmp_path) for seed in range(SEEDS)]
+    for old, new in ((slices.ADD, slices.SUBTRACT), (slices.LESS_OR_UNORDERED, slices.EQUAL)):
+        findings = slices.Findings()
+        for records in runs:
+            slices.compare("changed", slices.changed(slice_, old, new), records, findings)
+        assert findings.wrong, old
+
+
+def test_every_reason_is_a_word_of_the_page(toolchain: Callable[..., Toolchain]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "analyzer.md").read_text()
+    for reason in reasons.ALL:
+        assert reason in page, reason
+    for unit in EXPECTED:
+        for all_ in slices.sliced(compiled(unit, "O2", toolchain))[1].values():
+            for each in all_:
+                assert (each.slice is None) == (each.reason in reasons.ALL)
+                if each.slice is not None:
+                    assert encode.read(encode.write(each.slice)) == each.slice
