@@ -30,7 +30,7 @@ INSIDE = "--inside"  # this process is the guest
 # What has no answer that the plane needs. The others are the driver's in any case: pinned memory, events.
 SILENT = (
     "cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuEventRecord",
-    "cuStreamSynchronize", "cuCtxSetCurrent",
+    "cuStreamSynchronize", "cuCtxSetCurrent", "cuEventQuery", "cuEventElapsedTime",
 )  # fmt: skip
 
 # Kinds of which a GPU's are Python's, or many records.
