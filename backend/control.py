@@ -1,8 +1,9 @@
 """The control plane of one session: what the plane's replay asks for.
 
-The plane (farlane.backend.plane) walks over a session's records and does the hot ones by itself. Everything else comes here: decoding what
-an operation says, calling its handler, and what its exceptions mean. Does not own the meaning of any operation (handlers/), how a device
-repeats a loop (loops/), nor what a loop stands for, results, deferred and sticky errors (the plane's).
+The plane (farlane.backend.plane) walks over a session's records and does the hot ones by itself. Everything else
+comes here: decoding what an operation says, calling its handler, and what its exceptions mean. Does not own the
+meaning of any operation (handlers/), how a device repeats a loop (loops/), nor what a loop stands for, results,
+deferred and sticky errors (the plane's).
 
 Source: protos/tape.md; mission.md S1 point 8.
 """
@@ -45,8 +46,8 @@ class Control:
         """Replays a record that obeys the table.
 
         Returns:
-            None, a cudaError_t or a value, as the operation's result is; of a READ its `Reading`, of a LAUNCH (which is done) what the next
-            ones like it go by, of a CONDITIONAL its `Conditional`.
+            None, a cudaError_t or a value, as the operation's result is; of a READ its `Reading`, of a LAUNCH (which is
+            done) what the next ones like it go by, of a CONDITIONAL its `Conditional`.
         """
         operation = TABLE[code]
         arguments = operation.decode(record)

@@ -22,12 +22,15 @@ from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.slices import reasons
+from farlane.analyzer.slices.check import successors
 from farlane.analyzer.slices.compact import compact
 from farlane.analyzer.slices.form import Slice, Sliced
+from farlane.analyzer.slices.lifting.calls import hopeless
 from farlane.analyzer.slices.raw import GLOBALS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
+PROGRAM, TOTAL = 150_000, 30_000  # instructions that are executed for a program, and for one function
 MAXIMUM_ENTRIES = 4  # call sites of a loop that are tried
 # Let others than the program's own code change its variables.
 _SHARES = frozenset(
@@ -48,7 +51,11 @@ _SHARES = frozenset(
 
 
 class _Keeping(Walker):
-    """Keeps what it finds in every function that a loop calls."""
+    """Keeps what it finds in every function that a loop calls; has bounds of its own."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._all, self._total = PROGRAM, TOTAL
 
     def copies(self, start: int) -> bool:
         return True
@@ -84,26 +91,34 @@ class Extractor:
         return False
 
     def loops(self, start: int) -> list[Sliced]:
-        """What was found of the loops of a function that copy to the host and hold no other such loop."""
+        """What was found of the loops of a function that copy to the host: of the innermost ones, and of those around ones
+        that have no slice, where they have one."""
         try:
             structure = self._walker.structure(start)
             reading = [loop for _, loop in sorted(structure.loops.items()) if self.reads(start, loop)]
         except (AnalysisError, Refused):
             return []
-        inner = [loop for loop in reading if not any(other.parent == loop.header for other in reading)]
-        return [self._loop(start, loop) for loop in inner]
+        found: list[Sliced] = []
+        for loop in sorted(reading, key=lambda loop: (-loop.depth, loop.header)):
+            inside = [each for each in found if each.header in loop.blocks]
+            if not inside:
+                found.append(self._loop(start, loop))
+            elif all(each.slice is None for each in inside):
+                around = self._loop(start, loop)
+                found += [around] if around.slice is not None else []
+        return sorted(found, key=lambda each: each.header)
 
     def _loop(self, start: int, loop: Loop) -> Sliced:
         try:
             if self._budget is not None and self._budget.used_up():
                 raise RefusedError(reasons.TIME, "the time is used up")
-            self._allowed(loop)
+            self._allowed(start, loop)
             return Sliced(start, loop.header, self._first(self._executed(start), loop))
         except RefusedError as refused:
             return Sliced(start, loop.header, None, refused.reason, refused.detail)
 
-    def _allowed(self, loop: Loop) -> None:
-        """Raises RefusedError where no loop has a slice."""
+    def _allowed(self, start: int, loop: Loop) -> None:
+        """Raises RefusedError where there is no slice by what the graph alone tells."""
         imports = self._walker.imports
         called_back = {name for name in imports if interface.plain(name) in interface.CALLS_BACK}
         forbidden = sorted(called_back | (imports & names.REFUSED_IMPORTS))
@@ -113,6 +128,17 @@ class Extractor:
             raise RefusedError(reasons.SIGNALS, "a signal's handler may leave the loop")
         if loop.irreducible:
             raise RefusedError(reasons.IRREDUCIBLE, "the loop has several entries")
+        structure = self._walker.structure(start)
+        calls = [(structure.flow.holding(site), site, callee) for site, callee in structure.flow.calls.items()]
+        inside = [(block.start, site, callee) for block, site, callee in calls if block and block.start in loop.blocks]
+        for _, site, callee in sorted(inside):
+            imported = callee.address is None and callee.name and not is_cuda(callee.name)
+            if imported and self._program.returns(callee) and (why := hopeless(callee.name)) is not None:
+                raise RefusedError(why, f"{callee.name} at {site:#x}")
+        for header, inner in structure.loops.items():
+            inner_calls = any(block in inner.blocks and is_cuda(callee.name) for block, _, callee in inside)
+            if header in loop.blocks and header != loop.header and not inner_calls:
+                raise RefusedError(reasons.NESTED, f"the loop at {header:#x} makes no call of CUDA's itself")
 
     def _executed(self, start: int) -> Regions:
         known = self._regions.get(start)
@@ -149,6 +175,8 @@ class Extractor:
                 return self._sliced(regions, loop, site)
             except RefusedError as refused:
                 first = first or refused
+                if refused.reason not in (reasons.NESTED, reasons.ENTRY):
+                    break  # another entry makes no difference
         assert first is not None
         raise first
 
@@ -157,6 +185,8 @@ class Extractor:
         graph = walk.run()
         demand = simplify(graph)
         found = compact(graph, demand)
+        if not any(0 in successors(block) for block in found.blocks):
+            raise RefusedError(reasons.NESTED, "the loop's calls do not come again in it")
         bytes_ = touched(graph, demand)
         if walk.escaped and any(each < GLOBALS for each in bytes_):
             raise RefusedError(reasons.ESCAPES, "an address of the frame is known elsewhere")

@@ -1,13 +1,13 @@
 """Binds the tape's operations to their handlers.
 
-A handler is the function named as the operation, in the file of the operation's family. It gets the session's resources and what the
-generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the tail last. The record's flags
-stand in front of them where the row defines any. Every row that the plane does not do by itself (`OF_THE_PLANE`) has a handler, and every
-handler a row, or importing this module fails.
+A handler is the function named as the operation, in the file of the operation's family. It gets the session's resources
+and what the generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the
+tail last. The record's flags stand in front of them where the row defines any. Every row that the plane does not do by
+itself (`OF_THE_PLANE`) has a handler, and every handler a row, or importing this module fails.
 
-What a handler returns follows from the row's result: nothing for "none", a cudaError_t for "status", an integer for "value", a
-`memory.Reading` for "data". LAUNCH and CONDITIONAL alone give the plane something to do: a prepared launch, a choice of templates.
-"""
+What a handler returns follows from the row's result: nothing for "none", a cudaError_t for "status", an integer for
+"value", a `memory.Reading` for "data". LAUNCH and CONDITIONAL alone give the plane something to do: a prepared
+launch, a choice of templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Loops that a device repeats by itself (protos/tape.md, "Loops"). The plane checks and walks them; this is what it asks for.
+"""Loops that a device repeats by itself (protos/tape.md, "Loops").
+
+The plane checks templates and walks iterations; this is what it asks for.
 
 - template.py: a template, as the plane has checked it
 - plan.py: a template as work that a device can repeat by itself

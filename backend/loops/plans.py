@@ -1,6 +1,7 @@
 """Plans as the plane asks for them: a template's, and some of its iterations by one.
 
-Owns when a plan is worth it. How a device can repeat a body is plan.py's; which plans there are, and when they have to go, is the plane's.
+Owns when a plan is worth it. How a device can repeat a body is plan.py's; which plans there are, and when they have to
+go, is the plane's.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
     from farlane.backend.plane import PlainTemplate
 
 Stop = tuple[int, int | None, tuple[int, str, bool] | None, bool]
-"""Whole iterations; the step at which the next one has stopped, and the CUDA result that it failed with; whether to ask again."""
+"""Whole iterations; the step at which the next one has stopped; what it has failed with; whether to ask again."""
 
 
 class Worth(NamedTuple):
     """When a device is worth asking, in records that are replayed otherwise (benchmarks/replay_loops.py).
 
     Args:
-        planning, planning_record: a plan, and a device's table of it, take as long as so many, and so many for each of the body's.
+        planning, planning_record: a plan, and a device's table of it, take as long as so many, and so many for each
+            of the body's.
         asking: fewer are walked sooner than a device that has a plan is asked.
     """
 

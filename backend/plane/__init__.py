@@ -1,8 +1,8 @@
 """The host's data plane, which is native: sockets, HTTP/2, the threads of calls, and the replay of sessions (Rust, `src/`).
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
-server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do, `Direct`, `Ranges`, `Gate` and
-`Entry` what devices offer the plane to work on by itself, `Cuda`, `Stream`, `Body` and `Graph` a driver, its streams, and loops on it.
+server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do, `Direct`, `Ranges`, `Gate` and `Entry` what
+devices offer the plane to work on by itself, `Cuda`, `Stream`, `Body` and `Graph` a driver, its streams, and loops on it.
 """
 
 from __future__ import annotations

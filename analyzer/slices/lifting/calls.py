@@ -22,6 +22,7 @@ from farlane.analyzer.slices.form import Code, Operation
 from farlane.analyzer.slices.lifting.vectors import Vectors
 from farlane.analyzer.slices.raw import CONFIGURATION, GLOBALS, LOWEST, PUSHED, Lost, Range, RawCall, RefusedError
 
+# Ask what time it is; ask the operating system, or wait for it.
 _CLOCKS = frozenset(
     [
         "clock",
@@ -61,6 +62,19 @@ _SYSTEM = frozenset(
 _GUARDS = frozenset({"__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort"})
 _ROOTS = {"sqrt": 8, "sqrtf": 4}
 _PROLONGED = 4096  # bytes of one copy that a slice may look at, or make
+
+
+def hopeless(name: str) -> str | None:
+    """Why no loop that calls a library's function has a slice; None: it may have one."""
+    if name in _CLOCKS:
+        return reasons.CLOCK
+    if name in _SYSTEM:
+        return reasons.SYSTEM_CALL
+    if name.startswith("omp_"):
+        return reasons.THREADS
+    if name in library.TRUSTED or name in _GUARDS:
+        return None
+    return reasons.EXCEPTIONS if name.startswith("__cxa_") else reasons.UNKNOWN_FUNCTION
 
 
 class Calls(Vectors):
@@ -109,19 +123,13 @@ class Calls(Vectors):
     def library(self, name: str, instruction: Instruction, state: State) -> None:
         """A call of a library's function; raises RefusedError."""
         where = f"{name} at {instruction.address:#x}"
-        if name in _CLOCKS:
-            raise RefusedError(reasons.CLOCK, where)
-        if name in _SYSTEM:
-            raise RefusedError(reasons.SYSTEM_CALL, where)
-        if name.startswith("omp_"):
-            raise RefusedError(reasons.THREADS, where)
+        if (why := hopeless(name)) is not None:
+            raise RefusedError(why, where)
         if name in _GUARDS:
             self._lose_object(instruction, state.registers[RDI])
-        elif name in library.TRUSTED:
+        else:
             self.check(instruction, where)
             self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, where)
-        else:
-            raise RefusedError(reasons.UNKNOWN_FUNCTION, where)
         root = None
         if name in _ROOTS:
             self.floating = True

@@ -6,14 +6,20 @@ the program does (corpus_tools/slices.py).
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_tools import slices
+from corpus_tools import slice_programs, slices
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.loader import elf
+from farlane.analyzer.manifest import reader, writer
+from farlane.analyzer.manifest.build import build
 from farlane.analyzer.slices import encode, reasons
+from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import CLANG, Toolchain
 
@@ -102,3 +108,38 @@ def test_every_reason_is_a_word_of_the_page(toolchain: Callable[..., Toolchain])
                 assert (each.slice is None) == (each.reason in reasons.ALL)
                 if each.slice is not None:
                     assert encode.read(encode.write(each.slice)) == each.slice
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_programs(seed: int, toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
+    """Thirty random loops each: what has a slice does what it says."""
+    shutil.copy(FOLDER / "common.cuh", tmp_path)
+    path = tmp_path / f"random_{seed}.cu"
+    path.write_text(slice_programs.source(seed, 30))
+    program_path = compile_program(toolchain("13.0"), [path], path.stem, Build((0, 2, 3)[seed % 3], "compute_75"))
+    program, found = slices.sliced(program_path)
+    held = [(name, each.slice) for name, all_ in found.items() for each in all_ if each.slice is not None]
+    assert len(held) > 8
+    findings = slices.Findings()
+    for draw in range(3):
+        records = slices.record(program_path, program, [slice_ for _, slice_ in held], draw, tmp_path)
+        for name, slice_ in held:
+            slices.compare(name, slice_, records, findings)
+    assert findings.wrong == []
+    assert findings.counts["calls"] > 500
+
+
+def test_programs_run_with_such_manifests(toolchain: Callable[..., Toolchain], guest: Guest, tmp_path: Path) -> None:
+    """The shim takes a manifest with slices, and does as it does without."""
+    path = compiled("runs", "O2", toolchain)
+    image, report = elf.load(path), analyze(path)
+    made = build(image, report, report.permissions)
+    assert len(made.slices) == 2
+    content = writer.write(made)
+    assert reader.read(content) == made
+    (tmp_path / f"{made.identity.hex()}.manifest").write_bytes(content)
+    outcomes = [guest.run([str(path)], "loops", extra={"FARLANE_MANIFESTS": where}) for where in ("off", str(tmp_path))]
+    assert [outcome.status for outcome in outcomes] == [0, 0]
+    assert outcomes[0].stdout == outcomes[1].stdout
+    assert outcomes[0].stdout.count("\n") == 18
+    assert "manifest" not in outcomes[1].stderr

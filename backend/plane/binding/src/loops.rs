@@ -16,7 +16,8 @@ pub struct Columns {
 
 #[pymethods]
 impl Columns {
-    /// Writes the values of iterations from `first` on into the rows of a matrix, which has a column for each iteration.
+    /// Writes the values of iterations from `first` on into the rows of a matrix, which has a column for each
+    /// iteration.
     fn fill(&self, py: Python<'_>, matrix: &Bound<'_, PyAny>, first: u64) -> PyResult<()> {
         let matrix = PyBuffer::<u64>::get(matrix)?;
         let &[rows, count] = matrix.shape() else {

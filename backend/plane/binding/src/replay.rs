@@ -333,8 +333,8 @@ impl Replay {
         })
     }
 
-    /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more. `rest` is called when
-    /// nothing is left to be replayed, again and again until it returns true.
+    /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more.
+    /// `rest` is called when nothing is left to be replayed, again and again until it returns true.
     ///
     /// Raises ProtocolError, CallGone, MessageRefused, and what the control plane ends the session with.
     #[pyo3(signature = (call, rest = None))]

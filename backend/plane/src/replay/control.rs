@@ -86,7 +86,8 @@ pub trait Control {
     /// What ends the session.
     fn piece(&mut self, pieces: &mut Self::Pieces, out: &mut Vec<u8>) -> Attempt<Option<usize>, Self::Abort>;
 
-    /// Launches again, with the parameters `record[start..end]`. What may be launched without the control plane from now on has an entry.
+    /// Launches again, with the parameters `record[start..end]`. What may be launched without the control plane from
+    /// now on has an entry.
     ///
     /// # Errors
     /// What ends the session.
@@ -128,7 +129,8 @@ pub trait Control {
     /// What ends the session.
     fn event(&mut self, number: u32) -> Attempt<Arc<Moment>, Self::Abort>;
 
-    /// How the device can repeat a template, with these values (hole, value) in some holes of every iteration. `None`: it cannot.
+    /// How the device can repeat a template, with these values (hole, value) in some holes of every iteration. `None`:
+    /// it cannot.
     ///
     /// # Errors
     /// What ends the session.
@@ -138,8 +140,8 @@ pub trait Control {
         constants: &[(usize, u64)],
     ) -> Result<Option<Plan<Self::Plan>>, Self::Abort>;
 
-    /// Has the device do some of the next `left` iterations, from `first` on, and adds their results. `fresh`: a REPEAT begins. `None`: the device
-    /// does not do this, as things are.
+    /// Has the device do some of the next `left` iterations, from `first` on, and adds their results. `fresh`: a REPEAT
+    /// begins. `None`: the device does not do this, as things are.
     ///
     /// # Errors
     /// What ends the session.

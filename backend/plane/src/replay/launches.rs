@@ -1,7 +1,8 @@
 //! What a session's numbers stand for, as long as no object ends.
 //!
-//! Launches that were seen before are remembered whole: programs launch the same kernel with the same shape thousands of times. They are found by the fixed
-//! bytes of their records; the parameters, which follow, are the device's to check.
+//! Launches that were seen before are remembered whole: programs launch the same kernel with the same shape thousands
+//! of times. They are found by the fixed bytes of their records; the parameters, which follow, are the device's to
+//! check.
 
 use super::errors::Standing;
 use crate::device::launch::Entry;
@@ -29,7 +30,8 @@ pub(crate) struct Known<L> {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
-/// A hash of few instructions. A guest that makes its launches collide slows its own session down, by at most `LIMIT` comparisons each.
+/// A hash of few instructions. A guest that makes its launches collide slows its own session down, by at most `LIMIT`
+/// comparisons each.
 #[derive(Default)]
 struct Folded(u64);
 

@@ -1,7 +1,7 @@
 //! What a session's guest names instead of sending it again.
 //!
-//! The guest decides what is kept and dropped. What compressed data expands to is the control plane's to find; here are the books and their
-//! bounds.
+//! The guest decides what is kept and dropped. What compressed data expands to is the control plane's to find; here are
+//! the books and their bounds.
 //!
 //! Source: protos/tape.md, "Payloads"; mission.md S1 point 9.
 

@@ -125,10 +125,11 @@ def record(path: Path, program: Program, slices: Iterable[Slice], seed: int, fol
     while at < len(data):
         words = struct.unpack_from(f"<{HEADER}Q", data, at)
         start = at + 8 * HEADER
-        globals_ = start + FRAME
-        held = {
-            place: data[globals_ + 8 * index : globals_ + 8 * index + place[1]] for index, place in enumerate(wanted)
-        }
+        globals_ = place = start + FRAME
+        held: dict[tuple[int, int], bytes] = {}
+        for each in wanted:
+            held[each] = data[place : place + each[1]]
+            place += -(-each[1] // 8) * 8
         payload = data[at + words[0] - words[16] : at + words[0]]
         records.append(Record(words[1], words[2], words, data[start:globals_], held, payload))
         at += words[0]

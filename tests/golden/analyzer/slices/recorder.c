@@ -95,10 +95,10 @@ __attribute__((visibility("hidden"))) uint64_t record(uint64_t *saved) {
     memcpy(head + 12, saved + 2, 32);
     memcpy(out + 8 * HEADER, stack, FRAME);
     uint64_t *at = (uint64_t *)(out + 8 * HEADER + FRAME);
-    for (char *next = getenv("GLOBALS"); next && *next; ++at) {
+    for (char *next = getenv("GLOBALS"); next && *next;) {
         uint64_t address = strtoull(next, &next, 10), size = strtoull(next + 1, &next, 10);
-        *at = 0;
         memcpy(at, (void *)(address + base), size);
+        at += (size + 7) / 8;
         if (*next) ++next;
     }
     head[16] = payload((unsigned char *)at, saved + 6, saved[12], stack);

@@ -1,8 +1,8 @@
 //! The columns of a REPEAT: what a hole of a template holds in iteration k.
 //!
-//! A column is checked and brought into one form: some first values (the prefix), then an affine sequence or a table that repeats. "The same as
-//! another column, `lag` iterations ago" needs nothing more: the references end at a column of another kind, or they come back (a rotation of
-//! pointers), and then the sequence is periodic.
+//! A column is checked and brought into one form: some first values (the prefix), then an affine sequence or a table
+//! that repeats. "The same as another column, `lag` iterations ago" needs nothing more: the references end at a column
+//! of another kind, or they come back (a rotation of pointers), and then the sequence is periodic.
 //!
 //! Source: protos/tape.md, "Loops".
 
@@ -33,8 +33,8 @@ pub struct Header {
     pub end: u32,
 }
 
-/// The columns for holes of these widths: one for each, nothing behind them. Whether kind 1 has a value for each iteration is
-/// [`check_repetitions`]'.
+/// The columns for holes of these widths: one for each, nothing behind them. Whether kind 1 has a value for each
+/// iteration is [`check_repetitions`]'.
 ///
 /// # Errors
 /// The rule of tape.md that they break.

@@ -1,6 +1,7 @@
 //! The plans of templates: which loops a device repeats by itself, and when making a plan is worth it.
 //!
-//! How a device can repeat a body is the control plane's to find, once; what it made is kept here until one of its objects may have ended.
+//! How a device can repeat a body is the control plane's to find, once; what it made is kept here until one of its
+//! objects may have ended.
 
 use super::columns::Columns;
 use super::template::Template;
@@ -67,8 +68,8 @@ impl<H> Known<H> {
     }
 }
 
-/// A template's plans: one, or one for each set of values of the holes that only a constant may fill: loops are entered with another stream, or
-/// another grid.
+/// A template's plans: one, or one for each set of values of the holes that only a constant may fill: loops are entered
+/// with another stream, or another grid.
 struct Planned<H> {
     fixed: Box<[usize]>,
     /// The oldest one stands first.
@@ -190,7 +191,8 @@ impl<H> Planned<H> {
     }
 }
 
-/// Where in a record a hole can only be planned with a constant in it: handles, shapes, and how often an inner loop goes round.
+/// Where in a record a hole can only be planned with a constant in it: handles, shapes, and how often an inner loop
+/// goes round.
 const fn constant(code: u16) -> Range<usize> {
     match code {
         code::LAUNCH => 8..48,

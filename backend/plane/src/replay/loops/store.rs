@@ -1,6 +1,7 @@
 //! The templates of a session, and where their loops on the tape have got to.
 //!
-//! Here are the numbers, which template contains which, and the state that a REPEAT with the flag `continued` goes on from.
+//! Here are the numbers, which template contains which, and the state that a REPEAT with the flag `continued` goes on
+//! from.
 //!
 //! Source: protos/tape.md, "Loops".
 

@@ -1,7 +1,8 @@
 //! A loop's body: a TEMPLATE's content, checked once, and filled for each iteration.
 //!
-//! Every rule of tape.md about a template that its bytes alone decide is checked here, and never again: holes are neither in headers nor in
-//! lengths. What the records do is not known here; which templates a session has is the store's.
+//! Every rule of tape.md about a template that its bytes alone decide is checked here, and never again: holes are
+//! neither in headers nor in lengths. What the records do is not known here; which templates a session has is the
+//! store's.
 //!
 //! Source: protos/tape.md, "Loops".
 
@@ -228,7 +229,8 @@ fn read_holes(entries: &[u8], body: &[u8], parts: &mut [Part]) -> Result<Vec<Hol
     Ok(holes)
 }
 
-/// The ranges of the body in which a record may have holes: not its header, not the length of its tail, not the template of a REPEAT.
+/// The ranges of the body in which a record may have holes: not its header, not the length of its tail, not the
+/// template of a REPEAT.
 fn places(body: &[u8], part: &Part) -> Vec<(usize, usize)> {
     let (start, row) = (part.offset, part.row);
     let fixed = start + row.fixed;

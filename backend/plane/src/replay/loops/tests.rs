@@ -1,4 +1,5 @@
-//! Loops: what columns hold beside what the page says of them, iterations beside the records that they stand for, devices that stop.
+//! Loops: what columns hold beside what the page says of them, iterations beside the records that they stand for,
+//! devices that stop.
 
 use super::columns::{read_headers, Columns, Header, AFFINE, PERIODIC, SAME, VALUES};
 use super::template::Template;

@@ -1,8 +1,9 @@
 //! What launches will come, as far as the tape says: for devices that reuse memory (`Control::looks_ahead`).
 //!
-//! Parameters are read out of records that have not been replayed yet: a message's, up to its first loop, and those of the iterations of a loop. A
-//! deferred group or loop is thus known in advance. Nothing is checked or resolved here, and nothing depends on it but what stays in memory: a
-//! record that makes no sense is the walk's to find, and ends the look ahead.
+//! Parameters are read out of records that have not been replayed yet: a message's, up to its first loop, and those of
+//! the iterations of a loop. A deferred group or loop is thus known in advance. Nothing is checked or resolved here,
+//! and nothing depends on it but what stays in memory: a record that makes no sense is the walk's to find, and ends the
+//! look ahead.
 //!
 //! Source: mission.md S4 point 1 (the order of accesses), S1 points 4 and 8.
 
@@ -35,8 +36,8 @@ pub(crate) fn of_message(records: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// The parameters of the launches of iterations, in order, as many as are looked at, and how many iterations they are: none, where one alone has
-/// too many.
+/// The parameters of the launches of iterations, in order, as many as are looked at, and how many iterations they are:
+/// none, where one alone has too many.
 pub(crate) fn of_loop(turns: &Turns) -> (Vec<Vec<u8>>, u64) {
     let mut found = vec![];
     let mut turns = turns.clone();

@@ -1,7 +1,8 @@
-//! Iterations: handed to a device that does them by itself, or walked like the records of a message, one after the other.
+//! Iterations: handed to a device that does them by itself, or walked like the records of a message, one after the
+//! other.
 //!
-//! A device stops in front of what it finds wrong with an operation that is no launch. That operation and the rest of its iteration are then
-//! walked, so that every error is worded and reported in one place.
+//! A device stops in front of what it finds wrong with an operation that is no launch. That operation and the rest of
+//! its iteration are then walked, so that every error is worded and reported in one place.
 //!
 //! Source: protos/tape.md, "Loops" and "Conditions"; mission.md S1 points 4 and 5.
 
@@ -103,7 +104,7 @@ impl<C: Control> Walk<'_, C> {
         self.replay.pass_on(self.sink)
     }
 
-    // Devices that repeat loops by themselves ---------------------------------------------------------------------------
+    // Devices that repeat loops by themselves ------------------------------------------------------------------
 
     /// The plan of a loop that a device is to be asked for.
     fn plan(&mut self, turns: &Turns) -> Planned<C::Plan, C::Abort> {
@@ -215,7 +216,7 @@ impl<C: Control> Walk<'_, C> {
         Ok(if iterations == turns.left { iterations } else { (iterations / 2).max(1) })
     }
 
-    // Conditions --------------------------------------------------------------------------------------------------------
+    // Conditions -----------------------------------------------------------------------------------------------
 
     /// A CONDITIONAL: what the control plane has made of it chooses templates.
     pub(in crate::replay) fn conditional(&mut self, record: &Record<'_>, condition: &C::Condition) -> Done<C::Abort> {

@@ -1,7 +1,7 @@
 //! Evaluates slices that come by standard input, for tests that compare this crate with its specification (tests/unit/analyzer/slices).
 //!
-//! A line is `slice HEX`, `begin HEX...` (the inputs), `step`, `fill HEX` (what the last call has brought) or `time N` (of so many evaluations from
-//! the beginning to the end or the first call, each; nanoseconds). Each is answered by a line.
+//! A line is `slice HEX`, `begin HEX...` (the inputs), `step`, `fill HEX` (what the last call has brought) or `time N` (so many iterations, in loops
+//! to which copies bring nothing: nanoseconds for each). Each is answered by a line.
 
 use slices::form::Place;
 use slices::{Evaluation, Event, Slice};
@@ -76,15 +76,16 @@ impl State {
                 Some(if fits { "ok" } else { "another size" }.to_owned())
             }
             "time" => {
-                let (rounds, mut evaluations) = (words.next()?.parse::<usize>().ok()?, Vec::new());
-                for _ in 0..rounds {
-                    evaluations.push(self.begin()?);
-                }
+                let (rounds, mut iterations) = (words.next()?.parse::<u64>().ok()?, 0);
                 let started = Instant::now();
-                for evaluation in &mut evaluations {
-                    let _ = std::hint::black_box(evaluation.step());
+                while iterations < rounds {
+                    let mut evaluation = self.begin()?;
+                    while !matches!(evaluation.step(), Ok(Event::Left(_)) | Err(_)) && evaluation.iterations() < rounds
+                    {
+                    }
+                    iterations += evaluation.iterations();
                 }
-                Some(format!("{:.1}", started.elapsed().as_nanos() as f64 / rounds as f64))
+                Some(format!("{:.1}", started.elapsed().as_nanos() as f64 / iterations as f64))
             }
             _ => None,
         }

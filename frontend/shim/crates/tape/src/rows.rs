@@ -1,7 +1,7 @@
 //! How a host reads a record: its header, and what the table alone says of it.
 //!
-//! Every record that breaks the table is refused here, by the rule that it broke; what fields mean is the caller's to know.
-//! Source: protos/tape.md, "Records"; protos/tape.toml.
+//! Every record that breaks the table is refused here, by the rule that it broke; what fields mean is the caller's to
+//! know. Source: protos/tape.md, "Records"; protos/tape.toml.
 
 use crate::generated_rows::{place, ROWS};
 use crate::{ALIGNMENT, HEADER_BYTES, MAX_RECORD_BYTES};
