@@ -22,7 +22,7 @@ from farlane.analyzer.slices.form import (
     Place,
     Slice,
 )
-from farlane.analyzer.slices.raw import GLOBALS, Graph, Range, RefusedError
+from farlane.analyzer.slices.raw import GLOBALS, Graph, Range, RawCall, RefusedError
 from farlane.analyzer.slices.simplify import Demand, touched
 
 
@@ -36,7 +36,6 @@ def compact(graph: Graph, demand: Demand) -> Slice:
         return registers.setdefault(number, len(registers))
 
     inputs = [*_registers(demand, register), *places.inputs(demand, graph.stack)]
-    sites = _sites(graph)
     blocks = []
     for block in graph.blocks:
         operations = []
@@ -53,7 +52,7 @@ def compact(graph: Graph, demand: Demand) -> Slice:
         elif isinstance(end, Called):
             end = Called(made.index(end.call), end.block)
         blocks.append(Block(tuple(operations), end))
-    described = tuple(_call(graph, number, sites, places, register) for number in made)
+    described = tuple(_call(graph.calls[number], places, register) for number in made)
     floating = graph.floating and any(each.code >= Code.F_ADD for block in blocks for each in block.operations)
     found = Slice(graph.entry, len(registers), places.size, tuple(inputs), tuple(blocks), described, floating)
     try:
@@ -74,30 +73,13 @@ def _registers(demand: Demand, register: Callable[[int], int]) -> list[Input]:
     return found
 
 
-def _sites(graph: Graph) -> dict[int, int]:
-    """Call -> the return address of the push whose configuration it takes; raises RefusedError."""
-    found: dict[int, int] = {}
-    for block in graph.blocks:
-        if not isinstance(block.end, Called):
-            continue
-        held = [value for index, _, value in graph.calls[block.end.call].arguments if index < 0]
-        for value in held:
-            known = [each for each in block.steps if isinstance(each, Operation) and each.target == value]
-            if not known or known[-1].code != Code.CONSTANT:
-                raise RefusedError(reasons.UNKNOWN_KERNEL, "which configuration a launch takes")
-            found[block.end.call] = known[-1].immediate
-    return found
-
-
-def _call(graph: Graph, number: int, sites: dict[int, int], places: _Places, register: Callable[[int], int]) -> Call:
-    raw = graph.calls[number]
+def _call(raw: RawCall, places: _Places, register: Callable[[int], int]) -> Call:
     arguments = []
     for index, size, value in sorted(raw.arguments, key=lambda each: each[0]):
-        if index >= 0:
-            where = places.place(value) if isinstance(value, Range) else register(value)
-            arguments.append(Argument(index, size, where))
+        where = places.place(value) if isinstance(value, Range) else register(value)
+        arguments.append(Argument(index, size, where))
     source, fills = (None if each is None else places.place(each) for each in (raw.source, raw.fills))
-    return Call(sites.get(number) or raw.site, raw.name, tuple(arguments), source, fills)
+    return Call(raw.site, raw.name, tuple(arguments), source, fills)
 
 
 class _Places:

@@ -30,7 +30,7 @@ from farlane.analyzer.slices.raw import GLOBALS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
-PROGRAM, TOTAL = 150_000, 30_000  # instructions that are executed for a program, and for one function
+PROGRAM, TOTAL = 100_000, 30_000  # instructions that are executed for a program, and for one function
 MAXIMUM_ENTRIES = 4  # call sites of a loop that are tried
 # Let others than the program's own code change its variables.
 _SHARES = frozenset(
@@ -131,6 +131,8 @@ class Extractor:
         structure = self._walker.structure(start)
         calls = [(structure.flow.holding(site), site, callee) for site, callee in structure.flow.calls.items()]
         inside = [(block.start, site, callee) for block, site, callee in calls if block and block.start in loop.blocks]
+        if not any(callee.address is None and is_cuda(callee.name) for _, _, callee in inside):
+            raise RefusedError(reasons.CALLEE, "no call of the loop stands in its own function")
         for _, site, callee in sorted(inside):
             imported = callee.address is None and callee.name and not is_cuda(callee.name)
             if imported and self._program.returns(callee) and (why := hopeless(callee.name)) is not None:

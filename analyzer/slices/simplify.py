@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from farlane.analyzer.slices import reasons
 from farlane.analyzer.slices.arithmetic import StuckError, compute
 from farlane.analyzer.slices.form import HAS_IMMEDIATE, Branch, Called, Code, Jump, Operation, taken
+from farlane.analyzer.slices.forward import forward
 from farlane.analyzer.slices.raw import Graph, Lost, Range, RawBlock, RefusedError, Unknown, successors
 
 ROUNDS = 40
@@ -48,6 +49,17 @@ def simplify(graph: Graph) -> Demand:
     """Simplifies a graph in place; what is wanted at the entry. Raises RefusedError."""
     _constants(graph)
     _decide(graph)
+    _clean(graph)
+    before = demands(graph)
+    for block in graph.blocks:
+        _refuse(block, _behind(graph, block, before))
+    forward(graph)
+    _clean(graph)
+    return demands(graph)[0]
+
+
+def _clean(graph: Graph) -> None:
+    """Takes out what is dead, until nothing is."""
     for _ in range(ROUNDS):
         before = demands(graph)
         changed = False
@@ -57,10 +69,6 @@ def simplify(graph: Graph) -> Demand:
             break
     else:
         raise RefusedError(reasons.TOO_LONG, "the host code between the calls")
-    before = demands(graph)
-    for block in graph.blocks:
-        _refuse(block, _behind(graph, block, before))
-    return before[0]
 
 
 def _decide(graph: Graph) -> None:

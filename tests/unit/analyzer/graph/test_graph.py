@@ -180,3 +180,20 @@ def test_bottom_up() -> None:
     order = bottom_up({1: {2, 3}, 2: {3}, 3: {2}, 4: set()})
     assert order.index([2, 3]) < order.index([1])
     assert [4] in order
+
+
+def test_a_variable_with_a_functions_address_may_be_given_another(build: Callable[..., Path]) -> None:
+    """The loader fills it in, as it does a table of imports; but the program may write to it."""
+    source = r"""
+    #include <stdlib.h>
+    static void own(int) {}
+    int (*imported)(int) = abs;
+    void (*local)(int) = own;
+    extern "C" int caller(int x) { local(x); return imported(x) + labs(x); }
+    int main(int n, char **) { if (n > 3) { imported = toupper; local = exit; } return caller(n); }
+    """
+    options = ("-O1", "-fno-builtin", "-include", "cctype")
+    for more in ((), ("-fno-pie", "-no-pie"), ("-fno-plt",)):
+        program = Program(elf.load(build(source, *options, *more)), Decoder())
+        calls = control_flow.build(program, start(program, "caller")).calls
+        assert sorted(callee.name for callee in calls.values()) == ["", "", "labs"]

@@ -18,11 +18,14 @@ from farlane.analyzer.manifest.model import (
     IdentityKind,
     Loop,
     LoopClass,
+    LoopSlice,
     Manifest,
     Permission,
     Site,
 )
 from farlane.analyzer.manifest.reader import ManifestError
+from farlane.analyzer.slices import encode
+from farlane.analyzer.slices.form import Block, Leave, Slice
 
 MORE = (
     code.instruction(code.REGISTER, 3)
@@ -241,3 +244,45 @@ def test_long_names_are_cut_between_characters() -> None:
     loop = dataclasses.replace(SAMPLE.loops[0], name="ü" * 5000)
     found = reader.read(writer.write(dataclasses.replace(SAMPLE, loops=(loop, SAMPLE.loops[1]))))
     assert found.loops[0].name == "ü" * 2048
+
+
+def with_slices(*slices: tuple[int, bytes], version: int = 1, more: bytes = b"", count: int | None = None) -> bytes:
+    """The sample with a table of slices as it is given."""
+    table = struct.pack("<II", version, len(slices) if count is None else count)
+    table += (
+        b"".join(struct.pack("<II", loop, len(data)) + data + bytes(-len(data) % 8) for loop, data in slices) + more
+    )
+    data = bytearray(writer.write(SAMPLE) + table)
+    data[8:16] = struct.pack("<II", 3, len(data))
+    data[84:88] = struct.pack("<I", len(table))
+    return sealed(bytes(data))
+
+
+LEAVES = encode.write(Slice(0x1000, 0, 0, (), (Block((), Leave(0)),), ()))
+
+
+def test_slices_are_read_and_written() -> None:
+    found = reader.read(with_slices((0, LEAVES), (1, LEAVES)))
+    assert found == dataclasses.replace(SAMPLE, slices=(LoopSlice(0, LEAVES), LoopSlice(1, LEAVES)))
+    assert writer.write(found) == with_slices((0, LEAVES), (1, LEAVES))
+
+
+@pytest.mark.parametrize(
+    ("data", "rule"),
+    [
+        (with_slices((0, LEAVES), version=2), "slices of version 2"),
+        (with_slices((0, LEAVES), (0, LEAVES)), "rising loop"),
+        (with_slices((1, LEAVES), (0, LEAVES)), "rising loop"),
+        (with_slices((99, LEAVES)), "rising loop"),
+        (with_slices((0, LEAVES), count=2), "not there"),
+        (with_slices((0, LEAVES), more=bytes(8)), "behind the slices"),
+        (with_slices((0, LEAVES[:-1])), "the slice of loop 0"),
+        (with_slices((0, LEAVES + bytes(8))), "the slice of loop 0"),
+        (with_slices(more=struct.pack("<II", 0, 4096), count=1), "not all there"),
+        (with_slices((0, LEAVES))[:-1] + b"\1", "checksum"),
+        (sealed(with_slices((0, LEAVES))[:-1] + b"\1"), "padding"),
+    ],
+)
+def test_each_rule_of_slices_is_named(data: bytes, rule: str) -> None:
+    with pytest.raises(ManifestError, match=rule):
+        reader.read(data)
