@@ -8,6 +8,7 @@ mod loops;
 mod payloads;
 mod repeat;
 mod replay;
+mod sinks;
 mod standing;
 
 use bytes::Bytes;

@@ -4,6 +4,7 @@ use crate::cuda::known;
 use crate::device::{kept, Direct, Entry, Moment};
 use crate::loops::{plain, Columns};
 use crate::payloads::Payloads;
+use crate::sinks::{Given, Sent};
 use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
@@ -15,7 +16,7 @@ use plane::replay::loops::columns;
 use plane::replay::loops::plans::{Plan, Worth};
 use plane::replay::loops::template::Template;
 use plane::replay::loops::Prices;
-use plane::replay::{Bounds, Sink};
+use plane::replay::Bounds;
 use plane::{Gone, Received};
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
@@ -247,30 +248,6 @@ impl Control for Hand<'_> {
                 raised.write_unraisable(py, None);
             }
         });
-    }
-}
-
-/// Gives replies to a Python function.
-struct Given<'a> {
-    sink: &'a Py<PyAny>,
-    raised: Option<PyErr>,
-}
-
-impl Sink for Given<'_> {
-    fn send(&mut self, parts: &[&[u8]], _last: bool) -> Result<(), Gone> {
-        Python::attach(|py| self.sink.call1(py, (PyBytes::new(py, &parts.concat()),)).map(drop)).map_err(|raised| {
-            self.raised = Some(raised);
-            Gone
-        })
-    }
-}
-
-/// Sends replies to the guest.
-struct Sent<'a>(&'a plane::Call);
-
-impl Sink for Sent<'_> {
-    fn send(&mut self, parts: &[&[u8]], last: bool) -> Result<(), Gone> {
-        self.0.send(parts, !last)
     }
 }
 

@@ -22,7 +22,7 @@ from .test_gpu_host import BUILD, OPTIONS, gpu_host
 
 pytestmark = pytest.mark.guests
 
-PROGRAM = Path(__file__).parent / "programs/plane_records.cu"
+PROGRAM = Path(__file__).parents[1] / "programs/plane_records.cu"
 LAUNCHES, ROUNDS = 1000, 100
 SECONDS = 30
 IN_ORDER = OPTIONS | {"FARLANE_TEST": "windows-stay"}

@@ -27,7 +27,7 @@ from farlane.frontend.devtools.toolchain import Toolchain
 
 pytestmark = pytest.mark.guests
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".cache/guests/bin/python"
 REGISTRY = ROOT / "tests/native/registry.toml"
 MODES = ("none", "calls", "loops")
