@@ -3,12 +3,13 @@
 //! A call belongs to one thread, which drives the connection's runtime whenever it waits (`connection`). Any thread may cancel it, and ask
 //! whether it was. The guest's end is a cancellation, too: its request broke off, or it takes no answer any more.
 
-use crate::connection::make_progress;
+use crate::connection::{awake, make_progress};
 use crate::message::{self, Tape};
 use crate::placing::{self, Placing};
 use crate::ring::{self, Ticket};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rings::{Spin, Waiting};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -81,6 +82,8 @@ pub struct Call {
     /// `None`: the guest came by rings alone.
     incoming: Mutex<Option<Streaming<Bytes>>>,
     outgoing: Mutex<Option<mpsc::Sender<Result<Bytes, Status>>>>,
+    /// How long a wait for a message keeps looking at the socket before it sleeps.
+    spin: Mutex<Spin>,
     /// Its thread is busy, or reads rings, and does not drive the connection.
     away: AtomicBool,
     /// The guest is on this machine, and can come to the rings' socket.
@@ -115,6 +118,7 @@ impl Call {
             runtime,
             incoming: Mutex::new(Some(incoming)),
             outgoing: Mutex::new(Some(sender)),
+            spin: Mutex::new(Spin::new(Waiting::Adaptive)),
             away: AtomicBool::new(true),
             beside,
             ticket: Mutex::new(None),
@@ -136,6 +140,7 @@ impl Call {
             runtime: Arc::new(Builder::new_current_thread().enable_time().build()?),
             incoming: Mutex::new(None),
             outgoing: Mutex::new(None),
+            spin: Mutex::new(Spin::new(Waiting::Adaptive)),
             away: AtomicBool::new(true),
             beside: false,
             ticket: Mutex::new(None),
@@ -224,7 +229,9 @@ impl Call {
     fn receive_by_stream(&self, deadline: Option<Instant>) -> Result<Option<Received>, Gone> {
         let mut incoming = self.incoming.lock();
         let incoming = incoming.as_mut().ok_or(Gone)?;
-        self.drive(async {
+        let mut spin = self.spin.lock();
+        let (started, limit) = (Instant::now(), spin.limit());
+        let received = self.drive(async {
             let next = async {
                 match deadline {
                     Some(deadline) => tokio::time::timeout_at(deadline.into(), incoming.message()).await.ok(),
@@ -244,6 +251,7 @@ impl Call {
                     };
                 }
                 next = next => next,
+                never = awake(limit) => match never {},
             };
             match next {
                 None => Ok(Some(Received::Late)),
@@ -262,7 +270,13 @@ impl Call {
                     Err(Gone)
                 }
             }
-        })
+        });
+        match limit {
+            Some(limit) if started.elapsed() < limit => spin.succeeded(),
+            Some(_) => spin.failed(),
+            None => {}
+        }
+        received
     }
 
     fn receive_by_ring(&self, deadline: Option<Instant>, place: Option<Placing<'_>>) -> Result<Received, Gone> {

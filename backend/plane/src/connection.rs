@@ -19,6 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
@@ -90,6 +91,17 @@ pub(crate) async fn make_progress() {
     for _ in 0..2 {
         tokio::task::yield_now().await;
     }
+}
+
+/// Has the runtime look at its sockets again and again, for so long.
+pub(crate) async fn awake(limit: Option<Duration>) -> Infallible {
+    if let Some(limit) = limit {
+        let started = Instant::now();
+        while started.elapsed() < limit {
+            tokio::task::yield_now().await;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Says `why` to whatever is called, for at most a second.

@@ -113,4 +113,4 @@ pub use peer::Handle;
 pub use receiver::Receiver;
 pub use rings::{accept, offer, pair, Options, Rings};
 pub use sender::{Piece, Reservation, Sender};
-pub use spin::{Counters, Waiting};
+pub use spin::{Counters, Spin, Waiting};

@@ -33,7 +33,9 @@ const MOST_CREDIT: u32 = 32;
 const EARNED: u32 = 8;
 const TRY_AGAIN: u32 = 16;
 
-pub(crate) struct Spin {
+/// Decides for one waiting thread at a time: also for waits at something else than a ring.
+#[derive(Debug)]
+pub struct Spin {
     waiting: Waiting,
     /// Spins that may fail before spinning stops.
     credit: u32,
@@ -44,6 +46,7 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
+    #[must_use]
     pub fn new(waiting: Waiting) -> Self {
         Spin { waiting, credit: EARNED, skipped: 0, several: None }
     }
@@ -68,10 +71,12 @@ impl Spin {
         Some(LIMIT)
     }
 
+    /// What was waited for came while this spun.
     pub fn succeeded(&mut self) {
         self.credit = (self.credit + EARNED).min(MOST_CREDIT);
     }
 
+    /// It did not.
     pub fn failed(&mut self) {
         self.credit = self.credit.saturating_sub(1);
     }

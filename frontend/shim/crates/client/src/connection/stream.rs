@@ -7,8 +7,10 @@ use crate::connection::channel::describe;
 use crate::connection::posting::Queue;
 use crate::connection::process::Admission;
 use crate::generated_farlane_v1::HostMessage;
+use rings::{Spin, Waiting};
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
 use tonic::{Status, Streaming};
 
@@ -18,6 +20,8 @@ pub(crate) struct Stream {
     /// Of a session that has a process of its own: says how it has ended.
     admission: Option<Admission>,
     runtime: Runtime,
+    /// How long a wait keeps looking at the socket before it sleeps: waking a processor takes longer than a short answer.
+    spin: Spin,
 }
 
 /// How often the connection's tasks are run where nothing is waited for: a message goes from the session to HTTP/2, and
@@ -31,7 +35,7 @@ impl Stream {
         admission: Option<Admission>,
         runtime: Runtime,
     ) -> Self {
-        Self { replies, posted, admission, runtime }
+        Self { replies, posted, admission, runtime, spin: Spin::new(Waiting::Adaptive) }
     }
 
     /// Whether the calling thread can drive: one that is ending has lost what the runtime keeps for it.
@@ -44,17 +48,30 @@ impl Stream {
     /// # Errors
     /// Why nothing more comes.
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Result<Option<HostMessage>, String> {
-        let Self { replies, posted, runtime, .. } = self;
+        let Self { replies, posted, runtime, spin, .. } = self;
+        let (started, limit) = (Instant::now(), spin.limit());
         let found = runtime.block_on(async {
             posted.wake();
-            match until {
-                None => judge(replies.message().await),
-                Some(until) => match tokio::time::timeout_at(until.into(), replies.message()).await {
-                    Ok(message) => judge(message),
-                    Err(_) => Ok(None),
-                },
+            let next = async {
+                match until {
+                    None => judge(replies.message().await),
+                    Some(until) => match tokio::time::timeout_at(until.into(), replies.message()).await {
+                        Ok(message) => judge(message),
+                        Err(_) => Ok(None),
+                    },
+                }
+            };
+            tokio::select! {
+                biased;
+                found = next => found,
+                never = awake(limit) => match never {},
             }
         });
+        match limit {
+            Some(limit) if started.elapsed() < limit => spin.succeeded(),
+            Some(_) => spin.failed(),
+            None => {}
+        }
         found.map_err(|why| self.last_words(why))
     }
 
@@ -86,6 +103,17 @@ impl Stream {
             None => why,
         }
     }
+}
+
+/// Has the runtime look at the socket again and again, for so long.
+async fn awake(limit: Option<Duration>) -> Infallible {
+    if let Some(limit) = limit {
+        let started = Instant::now();
+        while started.elapsed() < limit {
+            tokio::task::yield_now().await;
+        }
+    }
+    std::future::pending().await
 }
 
 fn judge(message: Result<Option<HostMessage>, Status>) -> Result<Option<HostMessage>, String> {
