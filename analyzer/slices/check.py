@@ -1,4 +1,4 @@
-"""Whether a slice is well-formed: what everybody asks before evaluating one that somebody else has written.
+"""Whether a slice is well-formed: every reader of slices asks before it evaluates one.
 
 The check takes time that grows with the slice alone, which the bounds of `form` hold small. What passes can be
 evaluated with what it says: no register and no byte outside of it is named, every operation has a type that exists,

@@ -1,7 +1,7 @@
 """A slice as bytes and back: little-endian, without padding.
 
 Writing and reading share the tables below and `form`'s shapes; `read` checks what it has read (check.py), so bytes that
-nobody vouches for give a well-formed slice or a SliceError. Source: protos/manifest.md, "Slices".
+no writer vouches for give a well-formed slice or a SliceError. Source: protos/manifest.md, "Slices".
 """
 
 from __future__ import annotations

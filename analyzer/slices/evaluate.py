@@ -1,6 +1,6 @@
 """What a slice means: a reference that evaluates one, for tests and as the specification of faster ones.
 
-Whoever evaluates gives the inputs, is told of every call with what it is passed, and gives the bytes that a copy to the
+The caller gives the inputs, gets every call with what it is passed, and gives the bytes that a copy to the
 host has brought, before the next call is asked for. The slice must have passed `check`.
 """
 

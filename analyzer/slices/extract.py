@@ -1,6 +1,6 @@
 """Which loops have a slice: the extraction from the machine code, and its proof.
 
-Owns the conditions under which nobody but the loop's own code touches what a slice is made of:
+Owns the conditions under which only the loop's own code touches what a slice is made of:
 
 - its bytes of the frame: no address of the frame is known elsewhere, at any place of the loop (permissions/abstract
   keeps account); so no other thread, no signal handler and no library's function reaches them;

@@ -234,7 +234,7 @@ class Slice:
         entry: the return address of the call at which it begins; block 0 begins there.
         registers, memory: how many.
         floating: whether it holds only where the program has SSE's standard control word (rounding to nearest, no
-            flushing, exceptions masked): whoever starts it looks.
+            flushing, exceptions masked): its starter checks that.
     """
 
     entry: int

@@ -3,23 +3,24 @@
 //! A call belongs to one thread, which drives the connection's runtime whenever it waits (`connection`). Any thread may cancel it, and ask
 //! whether it was. The guest's end is a cancellation, too: its request broke off, or it takes no answer any more.
 
+mod outgoing;
+
 use crate::connection::{awake, make_progress};
 use crate::message::{self, Tape};
 use crate::placing::{self, Placing};
 use crate::ring::{self, Ticket};
 use bytes::Bytes;
+pub(crate) use outgoing::Outgoing;
+use outgoing::Shared;
 use parking_lot::Mutex;
 use rings::{Spin, Waiting};
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{mpsc, Notify};
-use tokio_stream::Stream;
+use tokio::sync::mpsc;
 pub use tonic::Code;
 use tonic::{Status, Streaming};
 
@@ -47,28 +48,6 @@ pub enum Received {
     Placed(Bytes),
     /// What came is no message that the host takes: too large, mostly. The connection is still there, and wants to know why.
     Refused(Status),
-}
-
-/// What the connection's tasks and the call's thread share.
-#[derive(Default)]
-pub(crate) struct Shared {
-    /// The guest has gone, or the host stops.
-    cancelled: AtomicBool,
-    /// The response has ended, well or not: what is sent goes nowhere.
-    closed: AtomicBool,
-    changed: Notify,
-    /// Another thread has something to say to the call's own.
-    woken: AtomicBool,
-    /// Shared memory, where messages go through it.
-    place: ring::Place,
-}
-
-impl Shared {
-    pub(crate) fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Release);
-        self.changed.notify_one();
-        self.place.interrupt();
-    }
 }
 
 /// One call of a guest.
@@ -271,11 +250,7 @@ impl Call {
                 }
             }
         });
-        match limit {
-            Some(limit) if started.elapsed() < limit => spin.succeeded(),
-            Some(_) => spin.failed(),
-            None => {}
-        }
+        spin.ended(limit, started.elapsed());
         received
     }
 
@@ -383,28 +358,4 @@ impl Call {
 
 fn classified(message: Bytes) -> Received {
     message::tape(&message).map_or(Received::Other(message), Received::Tape)
-}
-
-/// What the guest is sent. Its end is the response's.
-pub(crate) struct Outgoing {
-    messages: mpsc::Receiver<Result<Bytes, Status>>,
-    shared: Arc<Shared>,
-}
-
-impl Stream for Outgoing {
-    type Item = Result<Bytes, Status>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.messages.poll_recv(context)
-    }
-}
-
-impl Drop for Outgoing {
-    fn drop(&mut self) {
-        self.shared.closed.store(true, Ordering::Release);
-        if !self.messages.is_closed() {
-            self.shared.cancel(); // the call's thread has not ended it
-        }
-        self.shared.changed.notify_one();
-    }
 }

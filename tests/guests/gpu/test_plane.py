@@ -249,7 +249,7 @@ def test_what_is_not_plain_is_pythons(guest: Guest) -> None:
 
 
 def test_a_refused_launch_is_told_as_pythons_is(guest: Guest) -> None:
-    """An error that is not sticky leaves the session as it was; a sticky one is told by everything later, and a reset ends it."""
+    """An error that is not sticky leaves the session as it was; every later call reports a sticky one, and a reset ends it."""
     base = guest.base
     guest.submit(guest.launch(base, 0), guest.launch(base, 0))
     for code, later in ((2, (0, b"")), (700, (700, b""))):

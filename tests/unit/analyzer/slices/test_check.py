@@ -1,4 +1,4 @@
-"""Slices that nobody vouches for: every rule is checked, damaged bytes give an error or a slice that can be evaluated."""
+"""Slices from an unknown writer: every rule is checked, damaged bytes give an error or a slice that can be evaluated."""
 
 from __future__ import annotations
 

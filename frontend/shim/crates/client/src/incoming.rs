@@ -1,11 +1,12 @@
 //! What comes from the host: results, errors and output, and the threads of the program that wait for them.
 //!
-//! `ledger` has the groups on their way, `awaited` what is awaited of each, `waiter` a thread that waits, `contexts`
-//! the errors of each context, `output` what kernels have printed, `reading` decides which
+//! `ledger` has the groups on their way, `awaited` what is awaited of each, `waiter` a thread that waits, `destination` where a
+//! read goes, `contexts` the errors of each context, `output` what kernels have printed, `reading` decides which
 //! thread reads, `direct` reads bulk data from a ring to where it belongs.
 
 pub(crate) mod awaited;
 pub(crate) mod contexts;
+pub(crate) mod destination;
 mod direct;
 pub(crate) mod ledger;
 pub(crate) mod output;

@@ -5,8 +5,8 @@
 //! this crate is loaded into arbitrary processes.
 //!
 //! Rooms: `outgoing` (the tape, until it is sent), `incoming` (results, until they are delivered), `connection` (the
-//! connection and its thread). `shared` has what the program's threads and that thread share; `session` is the crate's
-//! face. `config`: where the host is and how to talk to it; `report`: what is counted and said.
+//! connection and its thread). `shared` has what the program's threads and that thread share, `status` how a session's life
+//! goes; `session` is the crate's face. `config`: where the host is and how to talk to it; `report`: what is counted and said.
 //!
 //! Source: `protos/tape.md` (carriage, results, errors), `protos/farlane/v1/session.proto`.
 
@@ -21,6 +21,7 @@ mod outgoing;
 pub mod report;
 mod session;
 mod shared;
+mod status;
 
 #[cfg(test)]
 mod tests;
@@ -31,8 +32,9 @@ pub use connection::thread::spawn;
 pub use error::{Failure, OpenError, OpenReason};
 pub use generated_farlane_v1::Object;
 pub use generated_farlane_v1::{DescribeReply, DeviceDescription, OpenSession, Welcome};
+pub use incoming::destination::Destination;
 pub use incoming::output::Output;
-pub use incoming::waiter::{Answer, Destination};
+pub use incoming::waiter::Answer;
 pub use outgoing::append::Append;
 pub use recorder::{Origin, PredictedLaunch};
 pub use report::counters::{Counter, Counters};

@@ -1,26 +1,27 @@
-//! What the program's threads and the background thread share, and how a session's life goes.
+//! What the program's threads and the background thread share.
 //!
-//! running -> finishing -> finished (`Session::finish`), or -> dead (the connection was lost), or -> abandoned (the
-//! child of a fork). Every entry looks at the phase before it takes a lock. Locking order: outbox, ledger, waiter; the
+//! Every entry looks at the phase (`status`) before it takes a lock. Locking order: outbox, ledger, waiter; the
 //! counters, the errors and the status are atomics and need none.
 
 use crate::connection::age::AgeTimer;
 use crate::connection::thread::Uncancelled;
 use crate::incoming::awaited::{Awaited, Run};
 use crate::incoming::contexts::Contexts;
+use crate::incoming::destination::Destination;
 use crate::incoming::ledger::{Ledger, Patience};
 use crate::incoming::output::Held;
 use crate::incoming::reading::Reading;
-use crate::incoming::waiter::{Answer, Destination, Waiter};
+use crate::incoming::waiter::{Answer, Waiter};
 use crate::outgoing::append::{refuse, Append};
 use crate::outgoing::outbox::{Bulk, Outbox, Sent};
 use crate::report::counters::Counters;
 use crate::report::Section;
+use crate::status::{Phase, Status};
 use crate::{log, Failure};
 use parking_lot::{Mutex, MutexGuard};
 use recorder::{Origin, PredictedLaunch, Reason};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tape::{WriteHead, Writer};
@@ -55,46 +56,6 @@ pub(crate) struct Shared {
     pub(crate) stream: Reading,
     /// Where messages go through shared memory: the stream says the session's end only.
     pub(crate) rings: Option<Reading>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Phase {
-    Running,
-    Finishing,
-    Finished,
-    Dead,
-    /// The child of a fork.
-    Abandoned,
-}
-
-#[derive(Debug)]
-pub(crate) struct Status(AtomicU8);
-
-impl Status {
-    pub(crate) fn running() -> Self {
-        Self(AtomicU8::new(Phase::Running as u8))
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> Phase {
-        const PHASES: [Phase; 5] = [Phase::Running, Phase::Finishing, Phase::Finished, Phase::Dead, Phase::Abandoned];
-        PHASES[usize::from(self.0.load(Ordering::Acquire)) % PHASES.len()]
-    }
-
-    #[inline]
-    pub(crate) fn is_running(&self) -> bool {
-        self.0.load(Ordering::Acquire) == Phase::Running as u8
-    }
-
-    /// True for the one caller that makes this step.
-    pub(crate) fn step(&self, from: Phase, to: Phase) -> bool {
-        self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    fn force(&self, to: Phase) {
-        self.0.store(to as u8, Ordering::Release);
-    }
 }
 
 impl Shared {

@@ -81,6 +81,15 @@ impl Spin {
         self.credit = self.credit.saturating_sub(1);
     }
 
+    /// A wait of which `limit` was said has taken so long.
+    pub fn ended(&mut self, limit: Option<Duration>, took: Duration) {
+        match limit {
+            Some(limit) if took < limit => self.succeeded(),
+            Some(_) => self.failed(),
+            None => {}
+        }
+    }
+
     /// The next wait asks for the allowed processors again.
     pub fn forget_processors(&mut self) {
         self.several = None;

@@ -1,6 +1,6 @@
 //! One execution of a loop by its slice.
 //!
-//! Whoever evaluates gives the inputs, asks for the calls one after the other, and gives the bytes that a copy to the host has brought before it
+//! The caller gives the inputs, asks for the calls one after the other, and gives the bytes that a copy to the host has brought before it
 //! asks for the next one. An iteration takes at most as many operations as the slice has; it need not make a call, so its end is an event, too.
 
 use crate::arithmetic::{compute, low};
@@ -88,7 +88,7 @@ impl Evaluation {
             for operation in &block.operations {
                 let [a, b, c] = operation.operands.map(|operand| registers.get(usize::from(operand)).copied());
                 let operands = [a.unwrap_or(0), b.unwrap_or(0), c.unwrap_or(0)]; // there are as many as the operation has
-                                                                                 // Of LOAD and STORE a place in the memory (check); else nobody uses it.
+                                                                                 // Of LOAD and STORE a place in the memory (check); else it is not used.
                 let place = Place { offset: operation.immediate as u16, size: operation.width.into() };
                 let result = match operation.code {
                     Code::Constant => operation.immediate,

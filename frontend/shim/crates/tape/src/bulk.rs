@@ -1,4 +1,4 @@
-//! A plain WRITE apart from its data: who sends bulk data takes it from where it is, who receives it puts it where it belongs.
+//! A plain WRITE apart from its data: the sender of bulk data takes it from where it is, the receiver puts it where it belongs.
 //!
 //! Source: `protos/tape.md`, "Records"; `tape.toml`, WRITE.
 

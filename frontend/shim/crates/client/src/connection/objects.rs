@@ -6,7 +6,8 @@
 
 use crate::connection::thread::spawn;
 use crate::generated_farlane_v1::{guest_message::Kind, ObjectPart};
-use crate::shared::{Phase, Shared};
+use crate::shared::Shared;
+use crate::status::Phase;
 use crate::{log, Session};
 use parking_lot::{Condvar, Mutex};
 use std::fs::File;

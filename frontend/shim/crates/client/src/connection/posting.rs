@@ -1,6 +1,6 @@
 //! Messages on their way to a gRPC stream.
 //!
-//! Whoever posts a message does not run the connection's tasks. Waking these from outside of their runtime costs two
+//! A thread that posts a message does not run the connection's tasks. Waking these from outside of their runtime costs two
 //! system calls, so a thread that will drive the connection next leaves that out: it wakes them itself (`Queue::wake`)
 //! once it has the runtime.
 //! Locking: the queue's lock is a leaf.
@@ -44,7 +44,7 @@ impl Queue {
 pub(crate) struct Poster(Arc<Queue>);
 
 impl Poster {
-    /// Whether the message may still be sent; once somebody has called [`Queue::wake`].
+    /// Whether the message may still be sent; once [`Queue::wake`] is called.
     pub(crate) fn put(&self, message: GuestMessage) -> bool {
         let mut state = self.0 .0.lock();
         if !state.closed {

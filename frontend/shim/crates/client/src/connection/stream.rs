@@ -67,11 +67,7 @@ impl Stream {
                 never = awake(limit) => match never {},
             }
         });
-        match limit {
-            Some(limit) if started.elapsed() < limit => spin.succeeded(),
-            Some(_) => spin.failed(),
-            None => {}
-        }
+        spin.ended(limit, started.elapsed());
         found.map_err(|why| self.last_words(why))
     }
 

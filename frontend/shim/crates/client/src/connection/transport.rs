@@ -23,7 +23,8 @@ use crate::outgoing::carrier::{self, post, Carrier, MAX_REPLY_BYTES};
 use crate::outgoing::outbox::{Limits, Outbox};
 use crate::report::counters::Counters;
 use crate::session::HelloInfo;
-use crate::shared::{self, Shared};
+use crate::shared::Shared;
+use crate::status::Status;
 use crate::{log, Config, Endpoint, Mode, Welcome};
 use parking_lot::Mutex;
 use prost::Message;
@@ -188,7 +189,7 @@ impl Task {
         };
         Shared {
             endpoint: self.config.endpoint.to_string(),
-            status: shared::Status::running(),
+            status: Status::running(),
             outbox: Mutex::new(Outbox::new(limits, carrier)),
             ledger: Ledger::new(welcome.credit_bytes),
             contexts: Contexts::default(),

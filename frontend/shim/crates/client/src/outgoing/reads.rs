@@ -5,7 +5,8 @@
 //! memory is bounded whatever the program does.
 
 use crate::incoming::awaited::{Awaited, Run};
-use crate::incoming::waiter::{Destination, Waiter};
+use crate::incoming::destination::Destination;
+use crate::incoming::waiter::Waiter;
 use std::sync::Arc;
 
 /// With more runs than this the tape is sent.

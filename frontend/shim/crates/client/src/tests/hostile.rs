@@ -3,8 +3,9 @@
 
 use super::fake_host::{data, status, value};
 use crate::incoming::awaited::Awaited;
+use crate::incoming::destination::Destination;
 use crate::incoming::ledger::{Entry, Ledger, Patience};
-use crate::incoming::waiter::{Destination, Waiter};
+use crate::incoming::waiter::Waiter;
 use std::sync::Arc;
 
 /// xorshift64*: the same in every run.
