@@ -3,6 +3,7 @@
 
 use crate::connection::age::RETRY;
 use crate::generated_farlane_v1::{host_message, HostMessage, Reply};
+use crate::incoming::awaited::Answered;
 use crate::log;
 use crate::outgoing::outbox::Aged;
 use crate::shared::Shared;
@@ -36,24 +37,24 @@ pub(crate) fn serve_timer(shared: &Shared) -> bool {
 ///
 /// # Errors
 /// What the host did against the protocol.
-pub(crate) fn handle(shared: &Shared, message: HostMessage, may_send: bool) -> Result<(), String> {
+pub(crate) fn handle(shared: &Shared, message: HostMessage, may_send: bool) -> Result<Option<Answered>, String> {
     shared.counters.bytes_down.add(message.encoded_len() as u64);
     let Some(host_message::Kind::Reply(reply)) = message.kind else {
         return Err("protocol error: the host sent something else than a reply".to_owned());
     };
     let acknowledged = complete(shared, &reply).map_err(|violation| format!("protocol error: {violation}"))?;
-    if acknowledged && shared.overdue.load(Ordering::Acquire) {
+    if acknowledged.is_some() && shared.overdue.load(Ordering::Acquire) {
         if may_send {
             shared.overdue.store(send_aged(shared) == Aged::Later, Ordering::Release);
         } else {
             shared.timer.arm(RETRY);
         }
     }
-    Ok(())
+    Ok(acknowledged)
 }
 
-/// True when the reply acknowledged its group.
-fn complete(shared: &Shared, reply: &Reply) -> Result<bool, crate::incoming::awaited::Violation> {
+/// What the reply has answered; `None`: its group goes on.
+fn complete(shared: &Shared, reply: &Reply) -> Result<Option<Answered>, crate::incoming::awaited::Violation> {
     let ledger = &shared.ledger;
     ledger.deliver(reply.group, &reply.results)?;
     let (unwatched, context) = (ledger.take_unwatched_error(), ledger.context());
@@ -70,9 +71,9 @@ fn complete(shared: &Shared, reply: &Reply) -> Result<bool, crate::incoming::awa
     shared.output.add(&reply.printed, &reply.complaints);
     if reply.last {
         shared.counters.device_nanoseconds.set(reply.device_nanoseconds);
-        ledger.acknowledge(reply.group)?;
+        return ledger.acknowledge(reply.group).map(Some);
     }
-    Ok(reply.last)
+    Ok(None)
 }
 
 fn expire(shared: &Shared) -> Aged {

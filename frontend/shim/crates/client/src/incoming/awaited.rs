@@ -52,6 +52,16 @@ impl Awaited {
     }
 }
 
+/// What has its results. Dropped, it wakes those who wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Answered(pub(super) Vec<Awaited>);
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|awaited| awaited.waiter.wake());
+    }
+}
+
 /// The host broke the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Violation {

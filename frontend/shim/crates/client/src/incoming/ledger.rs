@@ -4,7 +4,7 @@
 //! Locking: the ledger's lock is taken under the outbox's, never the other way round, and never held while waiting for
 //! anything but credit. A waiter's lock is taken under none.
 
-use crate::incoming::awaited::{Awaited, Run, Violation};
+use crate::incoming::awaited::{Answered, Awaited, Run, Violation};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -221,8 +221,9 @@ impl Ledger {
         std::mem::take(&mut self.state.lock().unwatched)
     }
 
-    /// Who reads replies: the group is done. Returns its credit and wakes whoever waits for its results.
-    pub(crate) fn acknowledge(&self, group: u64) -> Result<(), Violation> {
+    /// Who reads replies: the group is done. Returns its credit; those who wait for its results have them, and are woken when the
+    /// value that this gives is dropped.
+    pub(crate) fn acknowledge(&self, group: u64) -> Result<Answered, Violation> {
         let mut state = self.state.lock();
         match state.in_flight.front() {
             Some(sent) if sent.group == group => {
@@ -238,20 +239,20 @@ impl Ledger {
         state.in_flight.pop_front();
         state.delivered = 0;
         state.cursor = 0;
-        let mut complete = Vec::new();
+        let mut answered = Answered::default();
         while state.awaited.front().is_some_and(|awaited| awaited.group <= group) {
-            complete.extend(state.awaited.pop_front());
+            answered.0.extend(state.awaited.pop_front());
         }
         drop(state);
         self.changed.notify_all();
         let mut missing = None;
-        for awaited in complete {
+        for awaited in &answered.0 {
             if !awaited.waiter.complete() {
                 awaited.waiter.abandon();
                 missing.get_or_insert(awaited.slot);
             }
         }
-        missing.map_or(Ok(()), |slot| Err(Violation::Missing(slot)))
+        missing.map_or(Ok(answered), |slot| Err(Violation::Missing(slot)))
     }
 
     /// Nothing will be acknowledged any more: releases everybody who waits, now and later.
@@ -322,11 +323,11 @@ mod tests {
         assert_eq!(ledger.enter(2, 50, 0, Some(second), Patience::None, 0), ENTERED);
         assert_eq!(ledger.deliver(1, &value(1, 700, 10)), Ok(()));
         assert_eq!(ledger.delivered_error(), 700);
-        assert_eq!(ledger.acknowledge(1), Ok(()));
+        assert_eq!(ledger.acknowledge(1).map(drop), Ok(()));
         assert_eq!(ledger.delivered_error(), 0);
         assert_eq!(first_waiter.wait().map(|a| (a.error, a.value)), Some((700, 10)));
         assert_eq!(ledger.deliver(2, &value(2, 0, 20)), Ok(()));
-        assert_eq!(ledger.acknowledge(2), Ok(()));
+        assert_eq!(ledger.acknowledge(2).map(drop), Ok(()));
         assert_eq!(second_waiter.wait().map(|a| a.value), Some(20));
         assert_eq!(ledger.in_flight(), (0, 0));
     }
@@ -344,7 +345,7 @@ mod tests {
             move || ledger.enter(3, 60, 0, None, Patience::Unlimited, 0)
         });
         std::thread::sleep(Duration::from_millis(5));
-        assert_eq!(ledger.acknowledge(1), Ok(()));
+        assert_eq!(ledger.acknowledge(1).map(drop), Ok(()));
         assert_eq!(thread.join().expect("no panic"), Entry::Entered { waited: true });
         assert_eq!(ledger.in_flight(), (2, 100));
     }
@@ -356,12 +357,12 @@ mod tests {
         let (entry, waiter) = awaited(5);
         assert_eq!(ledger.enter(1, 8, 0, None, Patience::None, 0), ENTERED);
         assert_eq!(ledger.enter(2, 8, 0, Some(entry), Patience::None, 0), ENTERED);
-        assert_eq!(ledger.acknowledge(2), Err(Violation::Group { got: 2, expected: Some(1) }));
+        assert_eq!(ledger.acknowledge(2).map(drop), Err(Violation::Group { got: 2, expected: Some(1) }));
         assert_eq!(ledger.deliver(1, &value(5, 0, 0)), Err(Violation::Slot(5)), "before its operation was replayed");
-        assert_eq!(ledger.acknowledge(1), Ok(()));
+        assert_eq!(ledger.acknowledge(1).map(drop), Ok(()));
         assert_eq!(ledger.deliver(2, &value(6, 0, 0)), Err(Violation::Slot(6)));
         assert!(matches!(ledger.deliver(2, &[1, 2, 3]), Err(Violation::Record(_))));
-        assert_eq!(ledger.acknowledge(2), Err(Violation::Missing(5)));
+        assert_eq!(ledger.acknowledge(2).map(drop), Err(Violation::Missing(5)));
         assert_eq!(waiter.wait(), None);
     }
 

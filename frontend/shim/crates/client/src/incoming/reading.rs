@@ -23,6 +23,7 @@ use crate::connection::posting::Queue;
 use crate::connection::stream::Stream;
 use crate::connection::thread::{Held, Uncancelled};
 use crate::generated_farlane_v1::HostMessage;
+use crate::incoming::awaited::Answered;
 use crate::incoming::direct;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::shared::Shared;
@@ -170,11 +171,7 @@ impl Reading {
 
     /// Reads until the outcome is there, for so long that signals can be held back. True: messages still come.
     fn turn(&self, shared: &Shared, waiter: &Waiter) -> bool {
-        let source = self.source.try_lock().or_else(|| {
-            thread::yield_now(); // ours has just answered, and was interrupted before it let go
-            self.source.try_lock()
-        });
-        let Some(mut source) = source.filter(|_| Stream::can_drive()) else {
+        let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) else {
             if let Watched::Socket { posted, .. } = &self.watched {
                 posted.wake();
             }
@@ -184,7 +181,7 @@ impl Reading {
         let _ignored = Ignored::begin();
         let _guard = FailOnPanic::begin(shared);
         let until = Instant::now() + TURN;
-        while matches!(step(shared, &mut source, Some(until)), Step::Read) {
+        while matches!(step(shared, &mut source, Some(until)), Step::Read(_)) {
             if waiter.is_over() || Instant::now() >= until {
                 return true;
             }
@@ -239,7 +236,7 @@ impl Reading {
     fn drain(&self, shared: &Shared) -> bool {
         let Some(mut source) = self.source.try_lock() else { return false };
         while let Some(Source::Stream(stream)) = source.as_mut() {
-            if !matches!(act(shared, stream.poll().map_err(End::Because), true), Step::Read) {
+            if !matches!(act(shared, stream.poll().map_err(End::Because), true), Step::Read(_)) {
                 break;
             }
         }
@@ -255,13 +252,13 @@ impl Reading {
             let mut source = self.source.lock();
             let read = loop {
                 match step(shared, &mut source, None) {
-                    Step::Read if self.taken.load(Ordering::SeqCst) => break true,
-                    Step::Read => {}
-                    Step::Late | Step::End => break false,
+                    Step::Read(answered) if self.taken.load(Ordering::SeqCst) => break Some(answered),
+                    Step::Read(_) => {}
+                    Step::Late | Step::End => break None,
                 }
             };
-            drop(source); // a thread that was answered reads for itself the next time
-            if !read {
+            drop(source); // before a thread is woken that will read for itself
+            if read.is_none() {
                 if !shared.ledger.wait_closed(LAST_WORDS) && !self.closed.load(Ordering::SeqCst) {
                     shared.fail("the host has given up the shared memory");
                 }
@@ -294,7 +291,8 @@ impl Drop for FailOnPanic<'_> {
 
 /// What came of an attempt to read a message.
 enum Step {
-    Read,
+    /// Those who wait for what was read are woken when this is dropped.
+    Read(Option<Answered>),
     /// Nothing came in time.
     Late,
     /// Nothing more comes.
@@ -318,7 +316,7 @@ fn act(shared: &Shared, next: Result<Option<HostMessage>, End>, may_send: bool) 
         Err(End::Silent) => return Step::End,
         Err(End::Because(why)) => why,
         Ok(Some(message)) => match handle(shared, message, may_send) {
-            Ok(()) => return Step::Read,
+            Ok(answered) => return Step::Read(answered),
             Err(why) => why,
         },
     };

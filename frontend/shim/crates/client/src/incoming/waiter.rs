@@ -211,22 +211,25 @@ impl Waiter {
         Some(read)
     }
 
-    /// Who reads replies: nothing more comes. False when the result is not complete (the waiting thread still waits).
+    /// Who reads replies: nothing more comes, and the waiting thread is to be woken (`wake`). False when the result is not complete.
     pub(crate) fn complete(&self) -> bool {
         let mut state = self.state.lock();
         if state.outcome.is_none() {
             return false;
         }
         state.end(End::Complete);
-        drop(state);
-        self.wake.notify_one();
         true
+    }
+
+    /// Ends the wait for what has ended.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
     }
 
     /// No result will come.
     pub(crate) fn abandon(&self) {
         self.state.lock().end(End::Dead);
-        self.wake.notify_one();
+        self.wake();
     }
 
     /// The thread that will wait is counted until there is nothing more to wait for. False: there is nothing.

@@ -59,7 +59,7 @@ fn random_results_touch_only_the_rows() {
                 results[at] ^= 1 << random.below(8);
             }
             let outcome = ledger.deliver(group, &results).and_then(|()| match random.below(3) {
-                0 => ledger.acknowledge(group).map(|()| group += 1),
+                0 => ledger.acknowledge(group).map(|_| group += 1),
                 _ => Ok(()),
             });
             if outcome.is_err() {
