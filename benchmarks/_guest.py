@@ -76,14 +76,15 @@ def numbers(guest: Guest, mode: str, *arguments: str, **environment: str) -> Num
 
 def exchange(transport: str, up: int, down: int, rounds: int) -> Numbers:
     """A bare exchange of so many bytes between two processes, over a Unix socket where the transport is shared memory."""
-    command = [socket_program(), "tcp" if transport == "tcp" else "unix", str(up), str(down), str(rounds)]
-    found: Numbers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return found
+    return _printed(socket_program(), "tcp" if transport == "tcp" else "unix", str(up), str(down), str(rounds))
 
 
 def plane_exchange(kind: str, up: int, down: int, rounds: int) -> Numbers:
     """As `exchange`, through a bare ring (ring) or a bare gRPC stream (unix, tcp)."""
-    command = [_plane_program(), kind, str(up), str(down), str(rounds)]
+    return _printed(_plane_program(), kind, str(up), str(down), str(rounds))
+
+
+def _printed(*command: str) -> Numbers:
     found: Numbers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 

@@ -12,6 +12,7 @@ import socket
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from farlane import hosturl
 
@@ -43,12 +44,7 @@ class TcpEndpoint(hosturl.TcpUrl):
         family, kind, protocol, _, address = found[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(address)
-            listener.listen(BACKLOG)
-        except OSError as error:
-            listener.close()
-            raise EndpointError(f"cannot listen on {self}: {_reason(error)}") from error
+        _listen(listener, address, f"on {self}")
         return TcpEndpoint(self.host, listener.getsockname()[1]), listener
 
     def remove(self) -> None:
@@ -69,11 +65,7 @@ class UnixEndpoint(hosturl.UnixUrl):
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         mask = os.umask(0o177)  # this user's alone from its first moment
         try:
-            listener.bind(self.path)
-            listener.listen(BACKLOG)
-        except OSError as error:
-            listener.close()
-            raise EndpointError(f"cannot listen on {self}: {_reason(error)}") from error
+            _listen(listener, self.path, f"on {self}")
         finally:
             os.umask(mask)
         return self, listener
@@ -133,13 +125,17 @@ def listen_at_abstract(name: str) -> socket.socket:
         EndpointError: the name is taken, or there are no such sockets here.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    _listen(listener, f"\0{name}", f"for shared memory at @{name}")
+    return listener
+
+
+def _listen(listener: socket.socket, address: Any, where: str) -> None:
     try:
-        listener.bind(f"\0{name}")
+        listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise EndpointError(f"cannot listen for shared memory at @{name}: {_reason(error)}") from error
-    return listener
+        raise EndpointError(f"cannot listen {where}: {_reason(error)}") from error
 
 
 def _answers(path: str) -> bool:

@@ -274,5 +274,5 @@ class Calls(Vectors):
         return call
 
     def sizes(self, host: int) -> tuple[int, ...] | None:
-        """The bytes of a kernel's parameters; whoever walks knows the program."""
+        """The bytes of a kernel's parameters; the walk knows the program."""
         raise NotImplementedError

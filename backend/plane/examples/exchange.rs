@@ -5,66 +5,28 @@
 //! The parent sends UP bytes, the child answers with DOWN bytes when it has them all. `ring`: rings in shared memory that wait as a session's do;
 //! `asleep`: the same without spinning. `unix`, `tcp`: one gRPC stream by tonic, each side with a runtime of its own thread.
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioExecutor;
+use plane::codec::Raw;
+use plane::socket::Socket;
 use rings::{Options, Rings, Waiting};
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{ready, Ready};
+use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::{Grpc, StreamingService};
 use tonic::transport::{Channel, Uri};
 use tonic::{Request, Response, Status, Streaming};
 
 type Failure = Box<dyn Error>;
-
-/// Messages are bytes.
-#[derive(Default, Clone, Copy)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Bytes;
-    type Decode = Bytes;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
-        let size = buffer.remaining();
-        Ok(Some(buffer.copy_to_bytes(size)))
-    }
-}
 
 /// Answers each message of a call with the same bytes.
 #[derive(Clone)]
@@ -82,40 +44,15 @@ impl StreamingService<Bytes> for Echo {
     }
 }
 
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-trait Both: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Both for T {}
-
-impl Socket {
-    /// The ends of a connection.
-    fn pair(tcp: bool) -> Result<(Self, Self), Failure> {
-        if !tcp {
-            let (one, other) = UnixStream::pair()?;
-            return Ok((Self::Unix(one), Self::Unix(other)));
-        }
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let one = TcpStream::connect(listener.local_addr()?)?;
-        Ok((Self::Tcp(one), Self::Tcp(listener.accept()?.0)))
+/// The ends of a connection.
+fn connected(tcp: bool) -> Result<(Socket, Socket), Failure> {
+    if !tcp {
+        let (one, other) = UnixStream::pair()?;
+        return Ok((Socket::Unix(one), Socket::Unix(other)));
     }
-
-    fn adopt(self) -> Result<TokioIo<Box<dyn Both>>, Failure> {
-        let stream: Box<dyn Both> = match self {
-            Self::Tcp(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                Box::new(tokio::net::TcpStream::from_std(stream)?)
-            }
-            Self::Unix(stream) => {
-                stream.set_nonblocking(true)?;
-                Box::new(tokio::net::UnixStream::from_std(stream)?)
-            }
-        };
-        Ok(TokioIo::new(stream))
-    }
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let one = TcpStream::connect(listener.local_addr()?)?;
+    Ok((Socket::Tcp(one), Socket::Tcp(listener.accept()?.0)))
 }
 
 fn runtime() -> Result<Runtime, Failure> {
@@ -138,7 +75,7 @@ fn call(socket: Socket, up: usize, rounds: usize) -> Result<Vec<u128>, Failure> 
     runtime()?.block_on(async {
         let mut socket = Some(socket);
         let connector = tower::service_fn(move |_: Uri| {
-            ready(socket.take().ok_or("connected twice".into()).and_then(Socket::adopt).map_err(|e| e.to_string()))
+            ready(socket.take().ok_or(ErrorKind::AlreadyExists.into()).and_then(Socket::adopt))
         });
         let channel = Channel::from_static("http://localhost").connect_with_connector(connector).await?;
         let mut client = tonic::client::Grpc::new(channel);
@@ -195,7 +132,7 @@ fn apart(work: impl FnOnce() -> Result<(), Failure>) -> Result<libc::pid_t, Fail
 
 fn measure(kind: &str, up: usize, down: usize, rounds: usize) -> Result<(Vec<u128>, libc::pid_t), Failure> {
     if matches!(kind, "unix" | "tcp") {
-        let (own, other) = Socket::pair(kind == "tcp")?;
+        let (own, other) = connected(kind == "tcp")?;
         let mut own = Some(own);
         let child = apart(|| {
             drop(own.take());

@@ -5,7 +5,7 @@
 
 mod outgoing;
 
-use crate::connection::{awake, make_progress};
+use crate::connection::make_progress;
 use crate::message::{self, Tape};
 use crate::placing::{self, Placing};
 use crate::ring::{self, Ticket};
@@ -208,9 +208,7 @@ impl Call {
     fn receive_by_stream(&self, deadline: Option<Instant>) -> Result<Option<Received>, Gone> {
         let mut incoming = self.incoming.lock();
         let incoming = incoming.as_mut().ok_or(Gone)?;
-        let mut spin = self.spin.lock();
-        let (started, limit) = (Instant::now(), spin.limit());
-        let received = self.drive(async {
+        let received = async {
             let next = async {
                 match deadline {
                     Some(deadline) => tokio::time::timeout_at(deadline.into(), incoming.message()).await.ok(),
@@ -230,7 +228,6 @@ impl Call {
                     };
                 }
                 next = next => next,
-                never = awake(limit) => match never {},
             };
             match next {
                 None => Ok(Some(Received::Late)),
@@ -249,9 +246,8 @@ impl Call {
                     Err(Gone)
                 }
             }
-        });
-        spin.ended(limit, started.elapsed());
-        received
+        };
+        self.drive(self.spin.lock().wait(received, tokio::task::yield_now))
     }
 
     fn receive_by_ring(&self, deadline: Option<Instant>, place: Option<Placing<'_>>) -> Result<Received, Gone> {

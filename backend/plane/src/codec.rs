@@ -6,7 +6,7 @@ use tonic::Status;
 
 /// Messages are bytes.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Raw;
+pub struct Raw;
 
 impl Codec for Raw {
     type Encode = Bytes;

@@ -7,20 +7,17 @@ use crate::call::{Call, Outgoing};
 use crate::codec::Raw;
 use crate::passage;
 use crate::server::Inner;
+use crate::socket::Socket;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::convert::Infallible;
 use std::future::{ready, Future, Ready};
 use std::io;
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 use tonic::body::Body;
@@ -33,50 +30,6 @@ const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 /// Calls on one connection at once.
 const STREAMS: u32 = 100;
-
-/// An accepted socket.
-#[derive(Debug)]
-pub(crate) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-impl Socket {
-    pub(crate) fn peer(&self) -> String {
-        match self {
-            Self::Tcp(stream) => {
-                stream.peer_addr().map_or_else(|_| "tcp:".to_owned(), |address| format!("tcp:{address}"))
-            }
-            Self::Unix(_) => "unix:".to_owned(),
-        }
-    }
-
-    /// Whether the peer may see this machine's memory.
-    fn is_of_this_machine(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback()),
-            Self::Unix(_) => true,
-        }
-    }
-
-    fn adopt(self) -> io::Result<TokioIo<Box<dyn Stream>>> {
-        let stream: Box<dyn Stream> = match self {
-            Self::Tcp(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                Box::new(tokio::net::TcpStream::from_std(stream)?)
-            }
-            Self::Unix(stream) => {
-                stream.set_nonblocking(true)?;
-                Box::new(tokio::net::UnixStream::from_std(stream)?)
-            }
-        };
-        Ok(TokioIo::new(stream))
-    }
-}
 
 /// Serves a connection until it ends, or the server stops and no call is left; or hands it on.
 pub(crate) fn serve(inner: &Arc<Inner>, socket: Socket) -> io::Result<()> {
@@ -91,17 +44,6 @@ pub(crate) async fn make_progress() {
     for _ in 0..2 {
         tokio::task::yield_now().await;
     }
-}
-
-/// Has the runtime look at its sockets again and again, for so long.
-pub(crate) async fn awake(limit: Option<Duration>) -> Infallible {
-    if let Some(limit) = limit {
-        let started = Instant::now();
-        while started.elapsed() < limit {
-            tokio::task::yield_now().await;
-        }
-    }
-    std::future::pending().await
 }
 
 /// Says `why` to whatever is called, for at most a second.

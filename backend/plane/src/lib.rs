@@ -9,7 +9,7 @@
 //! times a second, so that a guest that has gone is noticed and pings are answered.
 //!
 //! - [`server`]: calls, limits, stopping; [`listening`]: the sockets, and the thread that accepts
-//! - `connection`: one socket, and the runtime that its threads drive in turn
+//! - `connection`: one socket ([`socket`]), and the runtime that its threads drive in turn; [`codec`]: what gRPC carries
 //! - [`call`]: one call: messages in, messages out, its end
 //! - [`message`]: a guest's message as far as the plane reads it
 //! - [`ring`]: messages through shared memory; [`placing`]: large ones, of which a part goes where it belongs
@@ -20,7 +20,7 @@
 //! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
 
 pub mod call;
-mod codec;
+pub mod codec;
 mod connection;
 pub mod device;
 pub mod listening;
@@ -30,6 +30,7 @@ pub mod placing;
 pub mod replay;
 pub mod ring;
 pub mod server;
+pub mod socket;
 
 pub use call::{Call, Gone, Received};
 pub use server::{Options, Serve, Server};

@@ -2,9 +2,9 @@
 //!
 //! The same thread looks after the calls whose threads are busy (`server`).
 
-use crate::connection::Socket;
 use crate::ring;
 use crate::server::{Inner, LOOK};
+use crate::socket::Socket;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -8,10 +8,10 @@
 //!
 //! Source: protos/tape.md, "Processes"; RFC 9113, 3.4.
 
-use crate::connection::Socket;
 use crate::listening::Kind;
 use crate::ring::{Ticket, PATIENCE, TICKET_BYTES};
 use crate::server::Inner;
+use crate::socket::Socket;
 use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

@@ -1,6 +1,7 @@
 //! Receiving a message of which a part goes where it belongs, while the other side still writes the rest.
 
 use std::time::Instant;
+use tape::BULK_BYTES;
 
 /// Where a part of a message goes.
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +15,6 @@ pub struct Place {
 
 /// What is looked at of a message that may have a part with a place.
 const BEGINNING: usize = 128;
-/// Messages of so many bytes may.
-const LARGE: u64 = 64 << 10;
 
 /// Says where a part of a message goes.
 pub type Placing<'a> = &'a mut dyn FnMut(&[u8], usize) -> Option<Place>;
@@ -28,7 +27,7 @@ pub(crate) fn received(
     place: Option<Placing<'_>>,
 ) -> Result<bool, rings::Error> {
     let length = receiver.next(deadline)?;
-    if let Some(place) = place.filter(|_| length >= LARGE) {
+    if let Some(place) = place.filter(|_| length >= BULK_BYTES as u64) {
         message.resize(BEGINNING, 0);
         receiver.read(message, None)?;
         if let Some(Place { start, size, to }) = place(message, usize::try_from(length).unwrap_or(usize::MAX)) {

@@ -4,9 +4,10 @@
 //! Nothing is called under it.
 
 use crate::call::Call;
-use crate::connection::{self, Socket};
+use crate::connection;
 use crate::listening::{listen, Kind, Listener};
 use crate::ring::{self, Ticket};
+use crate::socket::Socket;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

@@ -10,11 +10,8 @@ use crate::message::{head, Tape};
 use crate::placing::Place;
 use bytes::Bytes;
 use std::time::Duration;
-use tape::WriteHead;
+use tape::{WriteHead, BULK_BYTES};
 use tonic::Status;
-
-/// Data of so many bytes are worth it.
-const LEAST: usize = 64 << 10;
 
 /// A WRITE whose data go to their place.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,7 +73,7 @@ impl Bulk {
         let head = WriteHead::read(message.get(at..)?.first_chunk()?)?;
         let WriteHead { address, pitch, width, height, data_bytes, .. } = head;
         let rows = Rows { address, pitch, width, height };
-        let worth_it = data_bytes >= LEAST && head.record_bytes() <= records;
+        let worth_it = data_bytes >= BULK_BYTES && head.record_bytes() <= records;
         let plain = rows.contiguous() && rows.size() == Some(data_bytes as u64);
         (worth_it && plain).then_some(Self { group, head, rows, start: at + WriteHead::BYTES, records })
     }
@@ -125,7 +122,7 @@ mod tests {
     #[test]
     fn a_message_is_what_it_was_without_its_data() {
         for (size, more, last) in
-            [(LEAST, &b""[..], true), (LEAST + 3, b"12345678", true), (LEAST + 1, b"12345678", false)]
+            [(BULK_BYTES, &b""[..], true), (BULK_BYTES + 3, b"12345678", true), (BULK_BYTES + 1, b"12345678", false)]
         {
             let data: Vec<u8> = (0..size).map(|at| at as u8).collect();
             let message = message(&data, more, last);
@@ -139,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_not_plain_is_left_alone() {
-        let whole = message(&[1; LEAST], b"", true);
+        let whole = message(&[1; BULK_BYTES], b"", true);
         assert_eq!(Bulk::read(&whole[..128], whole.len() + 1), None);
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         for _ in 0..100_000 {

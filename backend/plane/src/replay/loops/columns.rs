@@ -224,9 +224,7 @@ impl Columns {
         }
         let at = k - lead;
         match &column.tail {
-            Tail::Affine { start, step } => {
-                start.wrapping_add(step.wrapping_mul(at)) & (u64::MAX >> (64 - 8 * u32::from(column.width)))
-            }
+            Tail::Affine { start, step } => start.wrapping_add(step.wrapping_mul(at)) & mask(column.width),
             Tail::Table { begin, count } => {
                 let place = if at < *count { at } else { at % count };
                 load(&self.data, begin + place as usize * usize::from(column.width), column.width)
@@ -246,7 +244,7 @@ impl Columns {
             &Tail::Affine { start, step } => {
                 let at = first.wrapping_add(lead as u64).wrapping_sub(column.prefix.len() as u64);
                 let mut value = start.wrapping_add(step.wrapping_mul(at));
-                let mask = u64::MAX >> (64 - 8 * u32::from(column.width));
+                let mask = mask(column.width);
                 for k in lead..count {
                     put(k, value & mask);
                     value = value.wrapping_add(step);
@@ -300,6 +298,11 @@ fn resolve(first: usize, headers: &[Header], data: &[u8], seen: &mut Vec<usize>)
     let end = own(header, data);
     let fixed = end.fixed && heads.is_empty();
     Column { kind, width, prefix: heads.into(), tail: end.tail, fixed }
+}
+
+/// All ones in the low `width` bytes.
+fn mask(width: u8) -> u64 {
+    u64::MAX >> (64 - 8 * u32::from(width))
 }
 
 /// The little-endian number of `width` bytes at `at`.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tape::operations::code;
 use tape::Record;
 
-/// A CONDITIONAL's kind that goes on as long as its condition says.
+/// A CONDITIONAL's kind that repeats while its condition holds.
 const WHILE: u32 = 1;
 
 type Planned<H, A> = Result<Option<Arc<Plan<H>>>, End<A>>;

@@ -23,8 +23,6 @@ use std::sync::Arc;
 use std::time::Instant;
 use tape::{operations, WriteHead, Writer};
 
-/// So many bytes are worth a group of their own, which the host takes while this side still writes it.
-const BULK_BYTES: usize = 64 << 10;
 /// cudaErrorInvalidValue: no memory is of that shape.
 const UNUSABLE_DESTINATION: Failure = Failure::Cuda { code: 1, sticky: false };
 
@@ -145,12 +143,12 @@ impl Session {
     }
 
     /// As `defer_part`, with a WRITE behind the records, whose data are sent from where they are. False: nothing was done, it has to be
-    /// on the tape, for the host is far, or `data` are few.
+    /// on the tape, for the host is far.
     ///
     /// # Errors
     /// [`Failure::Dead`].
     pub fn defer_bulk(&self, head: WriteHead, data: &[u8], write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
-        if self.mode == Mode::None || data.len() < BULK_BYTES {
+        if self.mode == Mode::None {
             return Ok(false);
         }
         self.shared.append_bulk(head, data, write)

@@ -1,6 +1,10 @@
 //! The policy of waiting: when a wait spins before it sleeps, and for how long.
 
-use std::time::Duration;
+use std::convert::Infallible;
+use std::future::{pending, poll_fn, Future};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 /// How waits go about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,22 +76,44 @@ impl Spin {
     }
 
     /// What was waited for came while this spun.
-    pub fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         self.credit = (self.credit + EARNED).min(MOST_CREDIT);
     }
 
     /// It did not.
-    pub fn failed(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.credit = self.credit.saturating_sub(1);
     }
 
-    /// A wait of which `limit` was said has taken so long.
-    pub fn ended(&mut self, limit: Option<Duration>, took: Duration) {
+    /// Waits for something else than a ring. While this spins, the runtime goes round `pause` and does not sleep.
+    pub async fn wait<T, P: Future<Output = ()>>(
+        &mut self,
+        awaited: impl Future<Output = T>,
+        pause: impl Fn() -> P,
+    ) -> T {
+        let (started, limit) = (Instant::now(), self.limit());
+        let spins = || limit.is_some_and(|limit| started.elapsed() < limit);
+        let spinning = async {
+            while spins() {
+                pause().await;
+            }
+            pending::<Infallible>().await
+        };
+        let (mut awaited, mut spinning) = (pin!(awaited), pin!(spinning));
+        let found = poll_fn(|context| {
+            let found = awaited.as_mut().poll(context);
+            if found.is_pending() {
+                let Poll::Pending = spinning.as_mut().poll(context);
+            }
+            found
+        })
+        .await;
         match limit {
-            Some(limit) if took < limit => self.succeeded(),
+            Some(_) if spins() => self.succeeded(),
             Some(_) => self.failed(),
             None => {}
         }
+        found
     }
 
     /// The next wait asks for the allowed processors again.

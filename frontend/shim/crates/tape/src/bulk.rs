@@ -5,6 +5,9 @@
 use crate::operations::{code, fixed_bytes, write};
 use crate::{Writer, ALIGNMENT, MAX_RECORD_BYTES, MAX_TAIL_BYTES};
 
+/// Data of so many bytes are worth a message of their own, which the receiver takes while the sender still writes it.
+pub const BULK_BYTES: usize = 64 << 10;
+
 /// The fields of a WRITE without flags, whose data are so many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteHead {

@@ -14,7 +14,7 @@ mod results;
 pub mod rows;
 mod writer;
 
-pub use bulk::WriteHead;
+pub use bulk::{WriteHead, BULK_BYTES};
 pub use generated_operations as operations;
 pub use generated_operations::VERSION;
 pub use results::{DataHead, ResultError, ResultRecord, Results};

@@ -8,9 +8,8 @@ use crate::connection::posting::Queue;
 use crate::connection::process::Admission;
 use crate::generated_farlane_v1::HostMessage;
 use rings::{Spin, Waiting};
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::runtime::{Handle, Runtime};
 use tonic::{Status, Streaming};
 
@@ -49,7 +48,6 @@ impl Stream {
     /// Why nothing more comes.
     pub(crate) fn next(&mut self, until: Option<Instant>) -> Result<Option<HostMessage>, String> {
         let Self { replies, posted, runtime, spin, .. } = self;
-        let (started, limit) = (Instant::now(), spin.limit());
         let found = runtime.block_on(async {
             posted.wake();
             let next = async {
@@ -61,13 +59,8 @@ impl Stream {
                     },
                 }
             };
-            tokio::select! {
-                biased;
-                found = next => found,
-                never = awake(limit) => match never {},
-            }
+            spin.wait(next, tokio::task::yield_now).await
         });
-        spin.ended(limit, started.elapsed());
         found.map_err(|why| self.last_words(why))
     }
 
@@ -99,17 +92,6 @@ impl Stream {
             None => why,
         }
     }
-}
-
-/// Has the runtime look at the socket again and again, for so long.
-async fn awake(limit: Option<Duration>) -> Infallible {
-    if let Some(limit) = limit {
-        let started = Instant::now();
-        while started.elapsed() < limit {
-            tokio::task::yield_now().await;
-        }
-    }
-    std::future::pending().await
 }
 
 fn judge(message: Result<Option<HostMessage>, Status>) -> Result<Option<HostMessage>, String> {

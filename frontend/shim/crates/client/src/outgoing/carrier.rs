@@ -61,21 +61,19 @@ impl Carrier {
             Self::Stream(stream, _) => post(stream, kind, counters),
             Self::Rings { sender, .. } => {
                 let sent = match kind {
-                    Kind::Tape(tape) => send_tape(sender, tape.group, &[&tape.records], tape.last),
+                    Kind::Tape(tape) => send_tape(sender, tape.group, [&tape.records, &[], &[]], tape.last),
                     other => send(sender, &[&GuestMessage { kind: Some(other) }.encode_to_vec()]),
                 };
                 counters.bytes_up.add(sent);
             }
         }
     }
-}
 
-impl Carrier {
     /// Sends a WRITE, the last record of its group, through rings.
     pub(crate) fn post_bulk(&mut self, group: u64, bulk: Bulk<'_>, counters: &Counters) {
         if let Self::Rings { sender, .. } = self {
             let padding = &[0; ALIGNMENT][..bulk.head.padding()];
-            counters.bytes_up.add(send_tape(sender, group, &[bulk.bytes, bulk.data, padding], true));
+            counters.bytes_up.add(send_tape(sender, group, [bulk.bytes, bulk.data, padding], true));
         }
     }
 }
@@ -89,7 +87,7 @@ fn send(sender: &mut rings::Sender, slices: &[&[u8]]) -> u64 {
 }
 
 /// A GuestMessage whose Tape's records are taken from where they are.
-fn send_tape(sender: &mut rings::Sender, group: u64, records: &[&[u8]], last: bool) -> u64 {
+fn send_tape(sender: &mut rings::Sender, group: u64, records: [&[u8]; 3], last: bool) -> u64 {
     let (mut inner, mut head) = (Vec::with_capacity(24), Vec::with_capacity(32));
     let bytes: usize = records.iter().map(|part| part.len()).sum();
     if group != 0 {
@@ -104,10 +102,8 @@ fn send_tape(sender: &mut rings::Sender, group: u64, records: &[&[u8]], last: bo
     head.push(0x12);
     encode_varint((inner.len() + bytes + tail.len()) as u64, &mut head);
     head.extend_from_slice(&inner);
-    let mut slices = vec![&head[..]];
-    slices.extend_from_slice(records);
-    slices.push(tail);
-    send(sender, &slices)
+    let [first, second, third] = records;
+    send(sender, &[&head, first, second, third, tail])
 }
 
 /// Sends a message by the stream, as soon as its queue is woken.
@@ -206,7 +202,7 @@ mod tests {
         for (group, size, last) in [(0, 0, false), (1, 8, true), (300, 70_000, true), (u64::MAX, 1, false)] {
             let tape = Tape { group, records: vec![7; size].into(), last };
             let (first, second) = tape.records.split_at(size / 3);
-            let sent = send_tape(&mut ours.sender, group, &[first, second], last);
+            let sent = send_tape(&mut ours.sender, group, [first, second, &[]], last);
             let mut message = Vec::new();
             other.receiver.receive(&mut message, None).expect("a message");
             let expected = GuestMessage { kind: Some(Kind::Tape(tape)) }.encode_to_vec();

@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tape::generated_operations as operation;
-use tape::{WriteHead, Writer};
+use tape::{WriteHead, Writer, BULK_BYTES};
 
 /// Where a piece goes: rows of `width` bytes, `pitch` apart.
 #[derive(Debug, Clone, Copy)]
@@ -130,7 +130,7 @@ pub fn write<'a>(stream: &Stream, target: Target, last: bool, row: impl Fn(usize
         }
     }
     let Target { address, pitch, width, height } = target;
-    if height == 1 {
+    if height == 1 && bytes >= BULK_BYTES {
         let head = WriteHead { address, pitch, width, height, stream: stream.number, data_bytes: bytes };
         if work::send_bulk(stream, head, row(0))? {
             return Ok(());
