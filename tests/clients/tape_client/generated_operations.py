@@ -438,7 +438,7 @@ def slice(slice: int, template: int, slice_bytes: int, content: bytes | bytearra
 _while = struct.Struct("<IHHIIQII")
 
 
-def while(slice: int, slot: int, iterations: int, microseconds: int, inputs: bytes | bytearray | memoryview, *, continued: bool = False) -> bytes:
+def while_(slice: int, slot: int, iterations: int, microseconds: int, inputs: bytes | bytearray | memoryview, *, continued: bool = False) -> bytes:
     """Makes the calls of a loop as its slice decides them, until it is left, a result is an error, or a bound is reached. With the flag: goes on where the last WHILE of this slice stopped."""
     length = (39 + len(inputs)) & -8
     return _with_tail("WHILE", _while.pack(length, 0x0066, continued, slice, slot, iterations, microseconds, len(inputs)), inputs, length)

@@ -830,7 +830,7 @@ pub fn slice_with(w: &mut Writer, slice: u32, template: u32, slice_bytes: u32, c
 
 /// Makes the calls of a loop as its slice decides them, until it is left, a result is an error, or a bound is reached. With the flag: goes on where the last WHILE of this slice stopped.
 #[inline]
-pub fn while(w: &mut Writer, slice: u32, slot: u32, iterations: u64, microseconds: u32, continued: bool, inputs: &[u8]) {
+pub fn while_(w: &mut Writer, slice: u32, slot: u32, iterations: u64, microseconds: u32, continued: bool, inputs: &[u8]) {
     let mut fields = [0u8; 24];
     fields[0..4].copy_from_slice(&slice.to_le_bytes());
     fields[4..8].copy_from_slice(&slot.to_le_bytes());
