@@ -30,7 +30,7 @@ from farlane.analyzer.slices.raw import GLOBALS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
-PROGRAM, TOTAL = 100_000, 30_000  # instructions that are executed for a program, and for one function
+PROGRAM, TOTAL = 250_000, 120_000  # instructions that are executed for a program, and for one function
 MAXIMUM_ENTRIES = 4  # call sites of a loop that are tried
 # Let others than the program's own code change its variables.
 _SHARES = frozenset(

@@ -1,6 +1,4 @@
 // Breadth-first search of a grid with walls: the host clears a flag, and reads it behind each level.
-#include <queue>
-
 #include "../support.cuh"
 
 __global__ void expand(const unsigned char *wall, int *levels, int level, int side, bool *changed) {
@@ -19,6 +17,27 @@ __global__ void expand(const unsigned char *wall, int *levels, int level, int si
     }
 }
 
+// The same on the host; the deepest level.
+static int search(const std::vector<unsigned char> &wall, int side, std::vector<int> &levels) {
+    std::vector<int> reached(1, 0);
+    int deepest = 0;
+    auto visit = [&](int from, int to) {
+        if (!wall[to] && levels[to] < 0) {
+            levels[to] = levels[from] + 1;
+            reached.push_back(to);
+        }
+    };
+    for (size_t index = 0; index < reached.size(); ++index) {
+        int i = reached[index], x = i % side, y = i / side;
+        deepest = levels[i];
+        if (x > 0) visit(i, i - 1);
+        if (x < side - 1) visit(i, i + 1);
+        if (y > 0) visit(i, i - side);
+        if (y < side - 1) visit(i, i + side);
+    }
+    return deepest;
+}
+
 int main() {
     const int side = 64, nodes = side * side;
     Random random(5);
@@ -28,22 +47,7 @@ int main() {
     }
     std::vector<int> levels(nodes, -1), expected(nodes, -1);
     levels[0] = expected[0] = 0;
-    std::queue<int> queue;
-    queue.push(0);
-    int deepest = 0;
-    while (!queue.empty()) {
-        int i = queue.front(), x = i % side, y = i / side;
-        queue.pop();
-        deepest = expected[i];
-        const int next[4] = {x > 0 ? i - 1 : i, x < side - 1 ? i + 1 : i, y > 0 ? i - side : i,
-                         y < side - 1 ? i + side : i};
-        for (int j : next) {
-            if (!wall[j] && expected[j] < 0) {
-                expected[j] = expected[i] + 1;
-                queue.push(j);
-            }
-        }
-    }
+    const int deepest = search(wall, side, expected);
 
     DeviceArray<unsigned char> device_wall(wall);
     DeviceArray<int> device_levels(levels);
