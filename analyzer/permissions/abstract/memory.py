@@ -256,7 +256,10 @@ class State:
         """Stores unknown bytes that may be addresses of `objects`; `size` None: any number, from the address upward."""
         if address.kind == EXACT and size is not None:
             self._clear(address.number, address.number + size)
-            self.loose |= objects
+            if size in (1, 2, 4, 8):
+                self.cells[address.number] = (size, narrow(based_on(objects | IN_OUTSIDE), size))
+            else:
+                self.loose |= objects
             if FRAME in self.escaped:
                 self.escape(objects)
             return
