@@ -157,7 +157,8 @@ impl Records<'_> {
             encode(&mut writer, values);
             writer.as_slice().to_vec()
         };
-        let values: Vec<u64> = arguments.iter().map(|(_, spot)| self.invariants.number(number.into(), *spot).unwrap_or(0)).collect();
+        let values: Vec<u64> =
+            arguments.iter().map(|(_, spot)| self.invariants.number(number.into(), *spot).unwrap_or(0)).collect();
         let (start, record) = (self.body.len(), encoded(&values));
         for (index, (argument, spot)) in arguments.iter().enumerate() {
             if self.invariants.number(number.into(), *spot).is_some() {
@@ -209,7 +210,8 @@ impl Records<'_> {
         if output::may_print(image.prints) {
             return Err(Refusal::Printing);
         }
-        let (function, stream) = (kernel.function().map_err(|_| Refusal::Call)?, self.stream(number, call, Some(STREAM))?);
+        let (function, stream) =
+            (kernel.function().map_err(|_| Refusal::Call)?, self.stream(number, call, Some(STREAM))?);
         let cluster = clusters::number(kernel.set_cluster());
         let size = image.parameter_bytes as usize;
         let shape: Option<Vec<(u8, Spot)>> = (0..=SHARED).map(|number| Self::argument(call, number)).collect();

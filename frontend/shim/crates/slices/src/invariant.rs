@@ -74,17 +74,27 @@ impl State {
         let result = match operation.code {
             Code::Constant => Some(operation.immediate),
             Code::Load => self.number(Spot::Memory(place)),
-            Code::Store => {
-                let bytes = operands.map(|[value, ..]| value.to_le_bytes());
-                for (index, to) in self.memory[range(place)].iter_mut().enumerate() {
-                    *to = bytes.map(|bytes| bytes[index]);
-                }
-                return;
+            Code::LoadAt => {
+                operands.and_then(|[at, ..]| element(operation, at)).and_then(|place| self.number(Spot::Memory(place)))
+            }
+            Code::Store => return self.store(place, operands.map(|[value, ..]| value)),
+            Code::StoreAt => {
+                return match operands.map(|[value, at, _]| (value, element(operation, at))) {
+                    Some((value, Some(place))) => self.store(place, Some(value)),
+                    _ => self.store(operation.array(), None), // one of them
+                };
             }
             code => operands.and_then(|operands| compute(code, operands, operation.width)),
         };
         if let Some(target) = operation.target {
             self.registers[usize::from(target)] = result;
+        }
+    }
+
+    fn store(&mut self, place: Place, value: Option<u64>) {
+        let bytes = value.map(u64::to_le_bytes);
+        for (index, to) in self.memory[range(place)].iter_mut().enumerate() {
+            *to = bytes.map(|bytes| bytes[index]);
         }
     }
 
@@ -174,4 +184,11 @@ fn join(known: &mut Option<State>, state: &State) -> bool {
 
 fn range(place: Place) -> std::ops::Range<usize> {
     usize::from(place.offset)..usize::from(place.offset) + usize::from(place.size)
+}
+
+/// The element of an operation's array that begins so many bytes behind its start.
+fn element(operation: &Operation, at: u64) -> Option<Place> {
+    let (array, size) = (operation.array(), u16::from(operation.width));
+    let at = u16::try_from(at).ok().filter(|&at| at <= array.size - size)?;
+    Some(Place { offset: array.offset + at, size })
 }

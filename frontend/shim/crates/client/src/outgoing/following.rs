@@ -156,8 +156,9 @@ impl Leads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Call(usize),
+    /// The loop is left; or an operation has no result, and the slice says nothing more.
     Left,
-    /// No call, for ever; or an operation without a result.
+    /// No call, for ever.
     Nowhere,
 }
 
@@ -295,8 +296,8 @@ impl Following {
                     }
                     Ok(Event::Called(_)) => {}
                     Ok(Event::Again) if silent < MOST_SILENT => silent += 1,
-                    Ok(Event::Again) | Err(_) => return Next::Nowhere,
-                    Ok(Event::Left(_)) => return Next::Left,
+                    Ok(Event::Again) => return Next::Nowhere,
+                    Ok(Event::Left(_)) | Err(_) => return Next::Left,
                 }
             }
         })
@@ -307,7 +308,7 @@ impl Following {
         matches!(self.peek(), Next::Call(_)) && !self.is_past_the_last()
     }
 
-    /// Whether the slice has left the loop.
+    /// Whether the slice has left the loop, or says nothing more.
     pub(crate) fn has_left(&mut self) -> bool {
         self.peek() == Next::Left
     }
