@@ -35,6 +35,7 @@ from farlane.analyzer.slices.form import (
     Slice,
 )
 from farlane.backend.device import registry
+from farlane.backend.device.options import DeviceOptions
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import Host
 from tape_client.loops import NO_RECORD, content, slice_content
@@ -242,16 +243,18 @@ def decided(guest: Any, inputs: list[bytes], bounds: list[int]) -> Story:
     return Story(values[-1] & 0xFF, values[-1] >> 8, results, done.error)
 
 
-@pytest.fixture(params=["null", "sim"])
-def host(request: pytest.FixtureRequest) -> Iterator[Host]:
-    host = Host(registry.open_device(request.param), quota=1 << 20)
+@pytest.fixture
+def host(how: str) -> Iterator[Host]:
+    bounded = DeviceOptions(memory=2 << 20, policy="future") if how == "little memory" else None
+    host = Host(registry.open_device("null" if how == "null" else "sim", bounded), quota=8 << 20)
     yield host
     host.close()
 
 
-def test_a_while_is_its_records(new_guest: Any, host: Host) -> None:
+@pytest.mark.parametrize("how", ["null", "sim", "checks", "little memory"])
+def test_a_while_is_its_records(new_guest: Any, how: str) -> None:
     rng = random.Random(23)
-    guest = new_guest()
+    guest = new_guest(("memory",) if how == "checks" else ())
     guest.submit(encode("ALLOCATE", guest.base, 1024))
     guest.open_module(image=IMAGE)
     guest.open_function(name=b"mix")
