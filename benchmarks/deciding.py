@@ -1,8 +1,8 @@
-"""What an iteration of a loop that its slice decides costs the host: WHILE beside the same records sent one by one, on the null device.
+"""What an iteration of a loop that its slice decides costs the host: WHILE beside the same records sent one by one.
 
 No guest, no wire: `Session.submit` with the bytes that a guest would send. An iteration launches an empty kernel, reads 4 bytes, and decides by a
-slice of 12 operations, as compilers make one of a loop until convergence: a float is widened and compared with a bound, a counter counts. Each
-reply is taken as the guest would take it. Medians over `ROUNDS` runs; the two ways alternate.
+slice of 11 operations, as compilers make one of a loop until convergence: a float is widened and compared with a bound, a counter counts. Medians
+over `ROUNDS` runs; the two ways alternate. Processor time beside wall time: it includes that of taking replies, and depends less on other work.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import statistics
 import struct
 import time
+from typing import NamedTuple
 
 from farlane.analyzer.slices import encode as forms
 from farlane.analyzer.slices.form import (
@@ -80,6 +81,20 @@ def typical() -> Slice:
     )
 
 
+class Cost(NamedTuple):
+    """Seconds, those of the processor, replies, and their bytes."""
+
+    wall: float
+    processor: float
+    replies: int
+    size: int
+
+
+def median(costs: list[Cost], iterations: int, which: str) -> float:
+    """In nanoseconds for an iteration."""
+    return statistics.median(getattr(cost, which) for cost in costs) / iterations * 1e9
+
+
 class Bench:
     """A session with the loop."""
 
@@ -112,27 +127,26 @@ class Bench:
     def read(self, slot: int) -> bytes:
         return encode("READ", self.base, 4, 4, 1, 1, slot)
 
-    def submit(self, *records: bytes) -> tuple[float, int, int]:
-        """Seconds, replies, and their bytes."""
+    def submit(self, *records: bytes) -> Cost:
         whole = b"".join(records)
         self.group += 1
-        begun = time.perf_counter()
+        begun, worked = time.perf_counter(), time.process_time()
         replies = size = 0
         for message in self.session.submit(self.group, whole, True):
             replies, size = replies + 1, size + len(message)
-        return time.perf_counter() - begun, replies, size
+        return Cost(time.perf_counter() - begun, time.process_time() - worked, replies, size)
 
-    def decided(self, iterations: int) -> tuple[float, int, int]:
+    def decided(self, iterations: int) -> Cost:
         return self.submit(encode("WHILE", 0, 1, 0, 0, 8, tail=struct.pack("<Q", iterations)))
 
-    def one_by_one(self, iterations: int, share: int = 4096) -> float:
+    def one_by_one(self, iterations: int, share: int = 4096) -> Cost:
         """As the guest sends them when it need not wait, in messages of `share` iterations."""
-        seconds = 0.0
+        costs = []
         for first in range(0, iterations, share):
             numbers = range(first, min(first + share, iterations))
             records = b"".join(part for number in numbers for part in (self.launch(number), self.read(1)))
-            seconds += self.submit(records)[0]
-        return seconds
+            costs.append(self.submit(records))
+        return Cost(*(sum(each) for each in zip(*costs, strict=True)))
 
 
 def main() -> int:
@@ -141,19 +155,17 @@ def main() -> int:
     parser.add_argument("--device", choices=["null", "sim"], default="null")
     arguments = parser.parse_args()
     bench = Bench(arguments.device)
+    many, few = arguments.iterations, max(arguments.iterations // 10, 1)
     decided, sent = [], []
-    replies = size = 0
     for _ in range(ROUNDS):
-        seconds, replies, size = bench.decided(arguments.iterations)
-        decided.append(seconds / arguments.iterations)
-        few = max(arguments.iterations // 10, 1)
-        sent.append(bench.one_by_one(few) / few)
-    assert size > 40 * arguments.iterations, "a result is missing"
-    ratios = [one / other for one, other in zip(decided, sent, strict=True)]
-    print(f"{arguments.device}, {arguments.iterations} iterations of a launch, a READ of 4 bytes, 11 operations")
-    print(f"WHILE       {statistics.median(decided) * 1e9:7.0f} ns an iteration, {replies} replies")
-    print(f"one by one  {statistics.median(sent) * 1e9:7.0f} ns an iteration")
-    print(f"ratio       {statistics.median(ratios):7.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        decided.append(bench.decided(many))
+        sent.append(bench.one_by_one(few))
+    assert all(cost.size > 40 * many for cost in decided), "a result is missing"
+    print(f"{arguments.device}, {many} iterations of a launch, a READ of 4 bytes, 11 operations: ns for each")
+    print(f"            {'wall':>8}{'processor':>12}")
+    for name, costs, count in (("WHILE", decided, many), ("one by one", sent, few)):
+        print(f"{name:12}{median(costs, count, 'wall'):8.0f}{median(costs, count, 'processor'):12.0f}")
+    print(f"a reply in {many / decided[-1].replies:.0f} iterations")
     return 0
 
 
