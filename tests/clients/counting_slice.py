@@ -38,8 +38,12 @@ RECORDS, FILLINGS = [0, 1], [(0, 0, 0, 0)]  # the records of its calls, and what
 
 def template(base: int) -> bytes:
     """The template 0 of its records."""
-    records = encode("MEMSET", base, 4, 4, 1, 0, 4, 1, 0), encode("READ", base, 4, 4, 1, 1, 0)
-    whole = content([(40, 4)], *records)
+    return template_of(40, encode("MEMSET", base, 4, 4, 1, 0, 4, 1, 0), encode("READ", base, 4, 4, 1, 1, 0))
+
+
+def template_of(hole: int, *records: bytes) -> bytes:
+    """The template 0, with a hole of 4 bytes for what counts down."""
+    whole = content([(hole, 4)], *records)
     return encode("TEMPLATE", 0, 1, len(whole), 0, tail=whole)
 
 
@@ -48,6 +52,7 @@ def slice_record(whole: bytes, size: int) -> bytes:
     return encode("SLICE", 0, 0, size, len(whole), tail=whole)
 
 
-def definition(base: int) -> bytes:
+def definition(template_record: bytes) -> bytes:
+    """A template, and the slice that makes its records."""
     data = forms.write(COUNTING)
-    return template(base) + slice_record(slice_content(data, RECORDS, FILLINGS), len(data))
+    return template_record + slice_record(slice_content(data, RECORDS, FILLINGS), len(data))

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from counting_slice import definition
+from counting_slice import definition, template
 from farlane.backend.device import registry
 from farlane.backend.device.base import MAPPING_GRANULE as GRANULE
 from farlane.backend.device.null import NullDevice
@@ -94,7 +94,7 @@ def decided(rng: random.Random, base: int) -> bytes:
     size, flags = rng.choice([(8, 0)] * 12 + [(0, 1), (0, 0), (9, 1)])
     tail = rng.choice([3, 3, 3, 50, 2**64 - 1]).to_bytes(8, "little")[:size].ljust(size, b"\0")
     loop = encode("WHILE", rng.choice([0] * 12 + [1]), 5, rng.choice([1, 7, 7, 100]), 500, size, tail=tail, flags=flags)
-    return rng.choice([b"", b"", definition(base)]) + loop
+    return rng.choice([b"", b"", definition(template(base))]) + loop
 
 
 def physical(rng: random.Random, base: int) -> bytes:
@@ -152,7 +152,7 @@ def opening(base: int) -> bytes:
             encode("MODULE_OPEN", 16, 0, DIGEST),
             encode("FUNCTION_OPEN", 16, 16, 1, 0, tail=b"f"),
             encode("VARIABLE_OPEN", 16, 16, 64, 1, 0, tail=b"v"),
-            definition(base),
+            definition(template(base)),
         )
     )
 
