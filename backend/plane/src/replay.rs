@@ -188,6 +188,14 @@ impl<L, H> Replay<L, H> {
         if self.results.len() < CHUNK_BYTES {
             return Ok(());
         }
+        self.send_results(sink)
+    }
+
+    /// Sends what there is of results.
+    fn send_results<A>(&mut self, sink: &mut dyn Sink) -> Result<(), End<A>> {
+        if self.results.len() == 0 {
+            return Ok(());
+        }
         self.results.reply(&self.direct, self.group, None, sink).map_err(|Gone| End::Gone)
     }
 

@@ -29,8 +29,10 @@ impl<C: Control> Walk<'_, C> {
     /// TEMPLATE.
     pub(in crate::replay) fn template(&mut self, record: &Record<'_>) -> Done<C::Abort> {
         let version = self.replay.version;
-        let loops = &mut self.replay.loops;
-        loops.plans.forget(record.u32(8));
+        let (loops, number) = (&mut self.replay.loops, record.u32(8));
+        loops.plans.forget(number);
+        loops.slices.forget(number);
+        loops.end_deciding(|sliced| sliced.template.number == number);
         loops.templates.define(record, version).map_err(End::Broken)?;
         Ok(Ok(()))
     }

@@ -17,6 +17,7 @@ mod error;
 #[rustfmt::skip]
 pub mod generated_farlane_v1;
 mod incoming;
+mod leading;
 mod outgoing;
 pub mod report;
 mod session;
@@ -36,6 +37,7 @@ pub use incoming::destination::Destination;
 pub use incoming::output::Output;
 pub use incoming::waiter::Answer;
 pub use outgoing::append::Append;
+pub use outgoing::following::{Lead, LeadHole};
 pub use recorder::{Origin, PredictedLaunch};
 pub use report::counters::{Counter, Counters};
 pub use report::{log, CallSummary, Section};
