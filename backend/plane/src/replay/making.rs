@@ -25,7 +25,7 @@ impl<C: Control> Walk<'_, C> {
     }
 
     /// Makes or ends a stream or an event. `None`: it is the control plane's.
-    pub(super) fn make(&self, record: &Record<'_>) -> Result<Done, End<C::Abort>> {
+    pub(super) fn make_object(&self, record: &Record<'_>) -> Result<Done, End<C::Abort>> {
         let handle = record.u32(8);
         let replay = &*self.replay;
         if !replay.direct.makes_objects() {

@@ -128,7 +128,7 @@ impl<C: Control> Walk<'_, C> {
                 _ => Ok(false),
             },
             code::STREAM_CREATE | code::STREAM_DESTROY | code::EVENT_CREATE | code::EVENT_DESTROY => {
-                return self.make(record)
+                return self.make_object(record)
             }
             code::MEMSET => {
                 let (rows, value, element) = (rows(8, 16, 24), record.u32(40), record.u32(44));
