@@ -256,7 +256,7 @@ class TestDevices:
 
     def test_of_no_host(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert devices.main(["--host", f"unix://{tmp_path}/none"]) == 1
-        assert "is `farlane serve` running there?" in capsys.readouterr().err
+        assert "Is `farlane serve` running there" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
