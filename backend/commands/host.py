@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from farlane.backend.security import certificates, tokens
-from farlane.backend.security.folder import Folder, SecurityError, default_folder
+from farlane.backend.security.folder import Folder, SecurityError, default_folder, write
 
 FIRST_TOKEN = "first"
 
@@ -59,6 +59,10 @@ class HostCommand:
                 metavar="NAME",
                 help="a name or address by which guests connect; may be repeated (default: this machine's name, localhost)",
             )
+            if name == "init":
+                part.add_argument(
+                    "--token-file", metavar="FILE", help="write the first token there, and do not show it"
+                )
             part.add_argument(
                 "--days",
                 type=days,
@@ -88,6 +92,9 @@ class HostCommand:
         token = tokens.new_token()
         tokens.create(folder, tokens.Entry(FIRST_TOKEN, tokens.digest_of(token.encode()), "token", time.time()))
         print(f"{folder.path}: a certificate for {', '.join(names)}, valid for {arguments.days} days")
+        if arguments.token_file:
+            write(Path(arguments.token_file), f"{token}\n".encode())
+            return
         print(f"On the host:   farlane serve --folder {folder.path} --listen farlane+tls://0.0.0.0:7070")
         print(f"On a guest:    copy {folder.authority} there, then")
         print(f"               export FARLANE_CA=ca.pem FARLANE_TOKEN={token}")

@@ -199,7 +199,7 @@ class Gate:
 
     def _write(self, event: str, entry: tokens.Entry | None, peer: str, **fields: Any) -> None:
         if self._audit is not None and peer.startswith("tls:"):
-            self._audit.write(event, entry and entry.name, peer, **fields)
+            self._audit.write(event, None if entry is None else entry.name, peer, **fields)
 
 
 def _network(peer: str) -> str:

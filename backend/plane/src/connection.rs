@@ -32,6 +32,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 /// How long a guest may take for TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an encrypted connection may be without a call: whoever has made it has shown nothing yet, or nothing that counts.
+const STRANGER: Duration = Duration::from_secs(10);
 /// The longest header that is kept of what a guest shows to be let in.
 const AUTHORIZATION_BYTES: usize = 512;
 /// Calls on one connection at once.
@@ -59,6 +61,7 @@ pub(crate) fn turn_away(inner: &Arc<Inner>, socket: Socket, why: &'static str) -
 
 fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io::Result<()> {
     let peer = socket.peer();
+    let encrypted = socket.is_encrypted();
     let beside = inner.options.rings && socket.is_of_this_machine();
     let runtime = Arc::new(Builder::new_current_thread().enable_all().build()?);
     let limit = if refusing.is_some() { inner.options.refusal } else { HANDSHAKE };
@@ -85,7 +88,11 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         .keep_alive_timeout(inner.options.keepalive_timeout)
         .serve_connection(TokioIo::new(stream), service);
     let mut ended = runtime.spawn(connection);
-    let limit = if refusing.is_some() { inner.options.refusal } else { inner.options.silence };
+    let limit = match refusing {
+        Some(_) => inner.options.refusal,
+        None if encrypted => STRANGER,
+        None => inner.options.silence,
+    };
     loop {
         let call = runtime.block_on(async {
             tokio::select! {

@@ -19,11 +19,14 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::io::BufReader;
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
 /// The largest file of a certificate or a key that is read.
 const FILE_BYTES: u64 = 1 << 20;
+/// What is read from the socket at once, and encrypted before it is written: rustls by itself reads 4 KiB.
+const BUFFER_BYTES: usize = 256 << 10;
 /// HTTP/2, by its name in TLS.
 const HTTP2: &[u8] = b"h2";
 
@@ -114,7 +117,9 @@ pub(crate) fn open(
         return Ok((stream, None));
     }
     let security = inner.options.security.as_ref().ok_or_else(|| io::Error::from(ErrorKind::Unsupported))?;
-    let accepting = TlsAcceptor::from(security.config(inner)).accept(stream);
+    let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
+    let accepting =
+        TlsAcceptor::from(security.config(inner)).accept_with(stream, |tls| tls.set_buffer_limit(Some(BUFFER_BYTES)));
     let accepted = runtime.block_on(async { tokio::time::timeout(limit, accepting).await });
     let stream = accepted.map_err(|_| io::Error::new(ErrorKind::TimedOut, "TLS takes too long"))??;
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);

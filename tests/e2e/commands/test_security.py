@@ -187,6 +187,32 @@ def test_a_client_certificate(host: Host, run: Run, tmp_path: Path) -> None:
     refused(run(**host.access("") | files), "(carol) was revoked")
 
 
+def test_the_container_sets_itself_up(tmp_path: Path) -> None:
+    """docker/serve.sh, without a container; a second start keeps what is there."""
+    script = Path(__file__).parents[3] / "docker/serve.sh"
+    access = {"FARLANE_CA": str(tmp_path / "ca.pem"), "FARLANE_TOKEN_FILE": str(tmp_path / "token")}
+    environment = (
+        os.environ
+        | access
+        | {
+            "FARLANE_HOST_FOLDER": str(tmp_path / "host"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        }
+    )
+    shown = set()
+    for _ in range(2):
+        command = ["sh", str(script), "--device", "null", "--listen", "farlane+tls://127.0.0.1:0"]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            while not (line := process.stdout.readline()).startswith("farlane: listening on "):
+                assert line, "it ended"
+            url = line.split()[3]
+            assert "null" in done("devices", "--host", url, **access)
+            shown.add((tmp_path / "token").read_text())
+            process.terminate()
+    assert len(shown) == 1
+
+
 def test_a_host_without_tls(host: Host, vecadd: str) -> None:
     outcome = farlane("run", "--host", f"grpc://localhost:{host.port}", "--", vecadd, **host.access())
     refused(outcome, "does not answer as a Farlane host")
