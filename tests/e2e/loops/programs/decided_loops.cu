@@ -10,7 +10,7 @@
 
 // x[0] counts down; x[1] collects.
 __global__ void step(int *x, int by) {
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && blockIdx.x == 0) {
         x[0] -= 1;
         x[1] = x[1] * 31 + by + static_cast<int>(gridDim.x);
     }

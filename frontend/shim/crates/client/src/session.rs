@@ -356,6 +356,9 @@ impl Session {
     #[must_use]
     #[inline]
     pub fn sticky(&self) -> Option<i32> {
+        if self.is_led() {
+            return None; // the program has not come to it
+        }
         let code = self.shared.contexts.sticky();
         (code != 0).then_some(code)
     }
@@ -364,6 +367,9 @@ impl Session {
     #[must_use]
     #[inline]
     pub fn take_deferred_error(&self) -> Option<i32> {
+        if self.is_led() {
+            return None;
+        }
         let code = self.shared.contexts.take_deferred();
         (code != 0).then_some(code)
     }
