@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_SUPPORTED
-from farlane.backend.plane import Direct, Entry, Ranges, Stream
+from farlane.backend.plane import Direct, Entry, Ranges
 
 if TYPE_CHECKING:
     from farlane.backend.device.objects import ObjectDescription
@@ -118,7 +118,7 @@ class Context(ABC):
     quota: int
     device_nanoseconds: int = 0  # for how long it has worked, what the plane did by itself apart
     #: What the plane does by itself: copies, sets, synchronizations, events, launches that are laid out. Nothing, where nothing is said
-    #: here. Events of a context that says something have a `moment`.
+    #: here. A context that says something makes its streams and events of the plane's Stream and Event.
     direct: Direct = _nothing()
     #: Whether `expect` is of use: a device whose memory is reused has it.
     looks_ahead: bool = False
@@ -234,10 +234,6 @@ class Context(ABC):
 
     def lay_out(self, function: Any, shape: LaunchShape, size: int, stream: Any) -> Entry | None:
         """The launch with `size` bytes of parameters as the plane can do it again by itself; None: it cannot."""
-        return None
-
-    def plane_stream(self, stream: Any) -> Stream | None:
-        """The stream as the plane works on it; None: where work is over when its call returns, there is no difference."""
         return None
 
     def fault(self, code: int, call: str) -> CudaError:

@@ -27,7 +27,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Endpoint, Mode, Transport};
+pub use config::{Config, ConfigError, Decided, Endpoint, Mode, Transport};
 pub use connection::admin::describe_host;
 pub use connection::thread::spawn;
 pub use error::{Failure, OpenError, OpenReason};
