@@ -1,6 +1,6 @@
 """The host's data plane, which is native: sockets, HTTP/2, the threads of calls, and the replay of sessions (Rust, `src/`).
 
-Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
+Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server`, `Security` and `Call` are what server/edge.py and
 server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do,
 `Handles` what objects/ does, `Direct`, `Ranges`, `Gate` and `Entry` what
 devices offer the plane to work on by itself, `Stream` and `Event` their streams and events, `Cuda`, `Body` and `Graph` a driver and loops on it.
@@ -32,6 +32,7 @@ try:
         ProtocolError,
         Ranges,
         Replay,
+        Security,
         Server,
         Standing,
         Stream,
@@ -70,6 +71,7 @@ __all__ = [
     "ProtocolError",
     "Ranges",
     "Replay",
+    "Security",
     "Server",
     "Standing",
     "Stream",
