@@ -10,6 +10,9 @@ from pathlib import Path
 
 import lz4.block
 import pytest
+from counting_slice import definition, template
+from farlane.analyzer.slices import encode as forms
+from farlane.analyzer.slices.form import Block, Jump, Slice
 from farlane.backend.device import registry
 from farlane.backend.host.host import Host
 from farlane.backend.server.edge import Edge
@@ -199,6 +202,42 @@ def test_other_sessions_are_served_meanwhile(sim: Served) -> None:
     thread.join()
     busy.close(wait=False)
     sim.ends(0)
+
+
+def test_a_loop_that_a_slice_decides(sim: Served) -> None:
+    """Its results come on WHILE's slot, whole and in order, in one round trip."""
+    with Client(sim.url) as client:
+        word = client.allocate(256)
+        client.defer(definition(template(word)))
+        record = struct.pack("<Q", 3000)
+        (results,) = client.repeat(1, lambda slot: operations.while_(0, slot, 0, 0, record))
+        assert client.counters.round_trips == 2
+        *read, value = results
+        assert [int.from_bytes(result.data, "little") for result in read] == list(range(3000, 0, -1))
+        assert (value.error, value.value) == (0, 3000 << 8 | 1)
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_a_guest_that_goes_away_ends_the_loop_of_a_slice(served: Served, calls: bool) -> None:
+    client = Client(served.url)
+    word = client.allocate(256)
+    client.defer(definition(template(word)))
+    if not calls:
+        data = forms.write(Slice(0x1000, 0, 0, (), (Block((), Jump(0)),), ()))
+        client.defer(operations.template(1, 0, operations.fence(1)))
+        client.defer(operations.slice(0, 1, len(data), loops.slice_content(data, [])))
+    client._slot += 1
+    client._awaited[1] = []
+    client.defer(operations.while_(0, 1, 0, 0, bytes(8) if calls else b""))
+    client.flush()
+    while calls and len(client._awaited[1]) < 100_000:  # the host waits for a guest that takes nothing
+        client._receive()
+    time.sleep(0.2)
+    assert served.host.sessions == 1
+    client.close(wait=False)
+    begun = time.monotonic()
+    served.ends(0)
+    assert time.monotonic() - begun < 1
 
 
 def test_a_malformed_loop_ends_the_session(served: Served) -> None:

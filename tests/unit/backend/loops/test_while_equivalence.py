@@ -19,6 +19,7 @@ from farlane.analyzer.slices.arithmetic import StuckError
 from farlane.analyzer.slices.evaluate import Evaluation, Left
 from farlane.analyzer.slices.form import (
     SHAPES,
+    STORES,
     Argument,
     Block,
     Branch,
@@ -129,16 +130,19 @@ class Maker:
     def operation(self) -> Operation:
         rng = self.rng
         code = rng.choice([*Code, Code.LOAD, Code.LOAD, Code.STORE, Code.CONSTANT, Code.ADD, Code.SUBTRACT])
-        if code.name.startswith(("DIVIDE", "REMAINDER")) and rng.random() < 0.7:
+        if code.name.startswith(("DIVIDE", "REMAINDER", "LOAD_AT", "STORE_AT")) and rng.random() < 0.7:
             code = Code.SUBTRACT
         count, widths = SHAPES[code]
         width = rng.choice(sorted(widths))
-        target = -1 if code == Code.STORE else rng.randrange(REGISTERS)
+        target = -1 if code in STORES else rng.randrange(REGISTERS)
         immediate = 0
         if code == Code.CONSTANT:
             immediate = rng.choice(INTERESTING)
         elif code in (Code.LOAD, Code.STORE):
             immediate = rng.randrange(MEMORY - width + 1)
+        elif code in (Code.LOAD_AT, Code.STORE_AT):
+            offset = rng.randrange(MEMORY - width + 1)
+            immediate = offset | rng.randrange(width, MEMORY - offset + 1) << 16
         return Operation(code, width, target, tuple(rng.randrange(REGISTERS) for _ in range(count)), immediate)
 
     def block(self, at: int, blocks: int, calls: int) -> Block:
@@ -154,7 +158,8 @@ class Maker:
             ]
             end = Called(rng.randrange(calls), rng.choice(later))
         elif kind < 0.85:
-            end = Branch(rng.randrange(REGISTERS), rng.choice(later), rng.choice(later))
+            again = at if rng.random() < 0.2 else rng.choice(later)  # a loop of host code
+            end = Branch(rng.randrange(REGISTERS), again, rng.choice(later))
         else:
             end = Jump(rng.choice(later)) if kind < 0.93 else Leave(0x2000)
         return Block(tuple(operations), end)

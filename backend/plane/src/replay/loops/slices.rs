@@ -149,8 +149,7 @@ fn answering(template: &Template) -> Result<Vec<usize>, String> {
     for (index, part) in template.parts.iter().enumerate() {
         let answers = match part.row.answer {
             Answer::None => false,
-            Answer::Status => true,
-            Answer::Data => part.row.code == code::READ,
+            Answer::Status | Answer::Data => true,
             Answer::Value => return Err(format!("record {index} is a {}, which yields a VALUE", part.row.name)),
         };
         if matches!(part.row.code, code::REPEAT | code::CONDITIONAL) {
