@@ -33,8 +33,10 @@ impl Invariants {
             if let Some(target) = operation.target {
                 writers[usize::from(target)] += 1;
             }
-            if operation.code == Code::Store {
-                memory[range(place_of(operation.immediate, operation.width))].fill(None);
+            match operation.code {
+                Code::Store => memory[range(place_of(operation.immediate, operation.width))].fill(None),
+                Code::StoreAt => memory[range(operation.array())].fill(None),
+                _ => {}
             }
         }
         for place in slice.calls.iter().filter_map(|call| call.fills) {
@@ -73,7 +75,7 @@ impl Invariants {
         match operation.code {
             Code::Constant => Some(operation.immediate),
             Code::Load => self.number(Spot::Memory(place_of(operation.immediate, operation.width))),
-            Code::Store => None,
+            Code::Store | Code::LoadAt | Code::StoreAt => None,
             code => compute(code, operands, operation.width),
         }
     }
