@@ -175,7 +175,7 @@ class Walk(Calls):
             raise RefusedError(reasons.INSTRUCTION, f"{name} at {instruction.address:#x}")
         if name.startswith("j"):
             return
-        if not self.vectors(instruction) and not self.integers(instruction):
+        if not (self.vectors(instruction) or self.packed(instruction) or self.integers(instruction)):
             self.forget(instruction)
             if flags(name) not in (Flags.KEEPS, Flags.READS):
                 self.flags = None

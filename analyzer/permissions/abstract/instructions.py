@@ -31,7 +31,6 @@ from farlane.analyzer.machine.instruction import (
     RDX,
     RSI,
     RSP,
-    SCALAR_FLOATING,
     XMM0,
     Immediate,
     Instruction,
@@ -73,15 +72,6 @@ _REFUSED = (
     *("loop", "loope", "loopne"),
 )
 _REFUSED_PREFIXES = tuple(name for name in _REFUSED if len(name) > 4)
-
-
-# Of one number, in the first operand of two.
-_FLOATING = frozenset(
-    (
-        *(f"{name}{width}" for name in ("add", "sub", "mul", "div", "sqrt") for width in ("ss", "sd")),
-        *("cvtss2sd", "cvtsd2ss", "cvtsi2ss", "cvtsi2sd", "cvtss2si", "cvtsd2si", "cvttss2si", "cvttsd2si"),
-    )
-)
 
 
 class Step(Operands):
@@ -331,27 +321,10 @@ class Step(Operands):
             registers[RCX] = NUMBER
         return True
 
-    def _floating(self, instruction: Instruction) -> bool:
-        """Arithmetic on one floating-point number, and conversions: numbers, beside what the target held above them."""
-        if instruction.mnemonic not in _FLOATING or len(instruction.operands) != 2:
-            return False
-        target, source = instruction.operands
-        self.get(source, instruction)
-        if not isinstance(target, Register) or target.number == NO_REGISTER:
-            return False
-        if target.number < XMM0:
-            self.put(target, NUMBER, instruction)
-        elif instruction.mnemonic.endswith("sd"):
-            self.state.registers[lane(target.number)] = NUMBER
-        else:
-            own = lane(target.number)
-            self.state.registers[own] = based_on(self.state.registers[own].objects)
-        return True
-
     def _other(self, instruction: Instruction) -> None:
         """What is written may be based on all that is read."""
         mnemonic, state = instruction.mnemonic, self.state
-        if self._string(instruction) or self._floating(instruction):
+        if self._string(instruction) or self.floating(instruction):
             return
         if mnemonic.startswith(_REFUSED_PREFIXES) or mnemonic in _REFUSED:
             raise Refused(f"{mnemonic} at {instruction.address:#x}")
@@ -374,7 +347,7 @@ class Step(Operands):
             objects |= WILD.objects  # moves through the old floating-point registers
         if mnemonic in COMPARES:
             return
-        if mnemonic.startswith("cvt") or mnemonic in SCALAR_FLOATING:
+        if mnemonic.startswith("cvt"):
             objects -= UNKNOWN.objects
         for operand in targets(instruction):
             if isinstance(operand, Register) and operand.number == RSP:

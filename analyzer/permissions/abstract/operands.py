@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 from farlane.analyzer.machine.instruction import NONE as NO_REGISTER
-from farlane.analyzer.machine.instruction import RSP, XMM0, Immediate, Instruction, Memory, Operand, Register, lane
-from farlane.analyzer.permissions.abstract.domain import UNKNOWN, WILD, Value, add, based_on, constant, narrow, scale
+from farlane.analyzer.machine.instruction import (
+    RSP,
+    SCALAR_FLOATING,
+    XMM0,
+    Immediate,
+    Instruction,
+    Memory,
+    Operand,
+    Register,
+    lane,
+)
+from farlane.analyzer.permissions.abstract.domain import (
+    NUMBER,
+    UNKNOWN,
+    WILD,
+    Value,
+    add,
+    based_on,
+    constant,
+    narrow,
+    scale,
+)
 from farlane.analyzer.permissions.abstract.memory import READ, WRITE, Access, State
 
 
@@ -90,3 +110,20 @@ class Operands:
         access = self.state.access(at, kind, address, size, instruction.mnemonic, instruction.address)
         if access is not None:
             self.records.append(access)
+
+    def floating(self, instruction: Instruction) -> bool:
+        """Arithmetic on one floating-point number, and conversions: numbers, beside what the target held above them."""
+        if instruction.mnemonic not in SCALAR_FLOATING or len(instruction.operands) != 2:
+            return False
+        target, source = instruction.operands
+        self.get(source, instruction)
+        if not isinstance(target, Register) or target.number == NO_REGISTER:
+            return False
+        if target.number < XMM0:
+            self.put(target, NUMBER, instruction)
+        elif instruction.mnemonic.endswith("sd"):
+            self.state.registers[lane(target.number)] = NUMBER
+        else:
+            own = lane(target.number)
+            self.state.registers[own] = based_on(self.state.registers[own].objects)
+        return True

@@ -13,13 +13,14 @@ from farlane.analyzer.machine.instruction import (
     RSP,
     XMM0,
     Instruction,
+    lane,
 )
 from farlane.analyzer.permissions.abstract.calls import passed
 from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Value
 from farlane.analyzer.permissions.abstract.memory import LEAVES, State
 from farlane.analyzer.slices import reasons
 from farlane.analyzer.slices.form import Code, Operation
-from farlane.analyzer.slices.lifting.vectors import Vectors
+from farlane.analyzer.slices.lifting.packed import Packed
 from farlane.analyzer.slices.raw import CONFIGURATION, GLOBALS, LOWEST, PUSHED, Lost, Range, RawCall, RefusedError
 
 # Ask what time it is; ask the operating system, or wait for it.
@@ -60,7 +61,17 @@ _SYSTEM = frozenset(
     ]
 )
 _GUARDS = frozenset({"__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort"})
-_ROOTS = {"sqrt": 8, "sqrtf": 4}
+# Functions with exactly specified results, in SSE's standard control word, of one double; with an f, of one float.
+_EXACT = {
+    "sqrt": Code.F_SQUARE_ROOT,
+    "floor": Code.ROUND_DOWN,
+    "ceil": Code.ROUND_UP,
+    "trunc": Code.ROUND_CUT,
+    "rint": Code.ROUND_EVEN,
+    "nearbyint": Code.ROUND_EVEN,
+}
+_RESULTS = {name: (code, 8) for name, code in _EXACT.items()} | {f"{name}f": (code, 4) for name, code in _EXACT.items()}
+_SIGNS = {"fabs": 8, "fabsf": 4, "copysign": 8, "copysignf": 4}
 _PROLONGED = 4096  # bytes of one copy that a slice may look at, or make
 
 
@@ -77,7 +88,7 @@ def hopeless(name: str) -> str | None:
     return reasons.EXCEPTIONS if name.startswith("__cxa_") else reasons.UNKNOWN_FUNCTION
 
 
-class Calls(Vectors):
+class Calls(Packed):
     """Executes calls; the call of the slice, where it is one, is given back."""
 
     def called(self, name: str, instruction: Instruction, state: State, host: int | None) -> RawCall | None:
@@ -132,18 +143,28 @@ class Calls(Vectors):
         else:
             self.check(instruction, where)
             self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, where)
-        root = None
-        if name in _ROOTS:
-            self.floating = True
-            root = self.emit(Code.F_SQUARE_ROOT, _ROOTS[name], XMM0)
+        result = self._exact(name)
         self.returned(name, instruction, state)
-        if root is not None:
-            self.emit(
-                Code.INSERT if _ROOTS[name] == 4 else Code.COPY,
-                _ROOTS[name],
-                *((XMM0, root) if _ROOTS[name] == 4 else (root,)),
-                target=XMM0,
-            )
+        if result is not None:
+            held, size = result
+            operands = (XMM0, held) if size == 4 else (held,)
+            self.emit(Code.INSERT if size == 4 else Code.COPY, size, *operands, target=XMM0)
+
+    def _exact(self, name: str) -> tuple[int, int] | None:
+        """The result of a function that is exactly specified, and its bytes."""
+        if name in _RESULTS:
+            code, size = _RESULTS[name]
+            self.floating = True
+            return self.emit(code, size, XMM0), size
+        if name not in _SIGNS:
+            return None
+        size = _SIGNS[name]
+        sign = 1 << (8 * size - 1)
+        held = self.emit(Code.AND, size, XMM0, self.constant(sign - 1))
+        if name.startswith("copysign"):
+            other = self.emit(Code.AND, size, lane(XMM0 + 1), self.constant(sign))
+            held = self.emit(Code.OR, size, held, other)
+        return held, size
 
     def check(self, instruction: Instruction, where: str) -> None:
         """Raises RefusedError where a call may not come back."""

@@ -27,8 +27,10 @@ from farlane.analyzer.permissions.abstract import memory as abstract
 from farlane.analyzer.permissions.abstract.domain import ANYTHING, EXACT, FRAME, GLOBAL, IN_FRAME, OUTSIDE, Value
 from farlane.analyzer.permissions.abstract.memory import Access
 from farlane.analyzer.slices import reasons
-from farlane.analyzer.slices.form import Code, Operation
+from farlane.analyzer.slices.form import MAXIMUM_MEMORY, Code, Operation
 from farlane.analyzer.slices.raw import GLOBALS, HIGHEST, LOWEST, STACK, TEMPORARY, Lost, Region, Step, Unknown
+
+LONGEST = 512  # bytes of an array whose end is not known
 
 
 class Operands:
@@ -98,11 +100,10 @@ class Operands:
         _, _, objects, first, last, _, _ = found[0]
         base = self.values[operand.base] if operand.base < XMM0 else None
         guess = first if base is None or base.kind != EXACT else base.number + operand.displacement
-        known = [each for each in self.arrays if each[1] > guess]
-        if guess <= LOWEST or not known:
+        within = self._within(guess)
+        if within is None:
             return None
-        low, high = min(known)
-        low, high = (low, high) if low <= guess else (guess, low)
+        low, high = within
         if objects & {GLOBAL, OUTSIDE, ANYTHING}:
             first, last = LOWEST, HIGHEST
         region = Region(low, high - low, max(first, LOWEST), min(last, HIGHEST))
@@ -110,6 +111,20 @@ class Operands:
             self.regions.append(region)
         start = self.emit(Code.ADD, 8, STACK, self.constant(low - self.entry_stack - offset))
         return self.emit(Code.SUBTRACT, 8, self.address(operand), start), self.regions.index(region)
+
+    def _within(self, guess: int) -> tuple[int, int] | None:
+        """Where to look for an element: among all of the loop's arrays, with one that may begin at the guess, where that is
+        in none of them."""
+        below = LOWEST < guess < self.entry_stack
+        known = [each for each in self.arrays if (each[0] < self.entry_stack) == below]
+        inside = [each for each in known if each[0] <= guess < each[1]]
+        if guess > LOWEST and not inside:
+            inside = [(guess, min(guess + LONGEST, 0) if guess < 0 else guess + LONGEST)]
+            known += inside
+        low, high = min((each[0] for each in known), default=0), max((each[1] for each in known), default=0)
+        if high - low <= MAXIMUM_MEMORY // 2:
+            return (low, high) if known else None
+        return inside[0] if inside else None
 
     def lose(self, accesses: Iterable[Access], reason: str, detail: str) -> None:
         """Whatever these write is not known."""

@@ -17,6 +17,7 @@ class _Function:
         self._draw, self._number = draw, number
         self._variables = [(f"v{index}", draw.choice(list(TYPES))) for index in range(draw.randrange(3, 7))]
         self._globals = [("g_int", "int"), ("g_double", "double")] if draw.random() < 0.2 else []
+        self._array = (draw.choice(("int", "double", "float")), draw.choice((4, 8))) if draw.random() < 0.4 else None
         self._all = [*self._variables, *self._globals]
 
     def _literal(self, type_: str) -> str:
@@ -45,8 +46,8 @@ class _Function:
         first, second = self._value(wanted, depth + 1), self._value(wanted, depth + 1)
         if wanted in ("float", "double"):
             if kind == 4:
-                root, positive = ("sqrtf", "fabsf") if wanted == "float" else ("sqrt", "fabs")
-                return f"{draw.choice((root, positive, '-'))}({first})"
+                name = draw.choice(("sqrt", "fabs", "floor", "ceil", "rint", "trunc"))
+                return f"{draw.choice((name + 'f' * (wanted == 'float'), '-'))}({first})"
             return f"({first} {draw.choice('+-*/')} {second})"
         unsigned = {"int": "unsigned", "long": "unsigned long", "short": "unsigned", "unsigned char": "unsigned"}.get(
             wanted, wanted
@@ -73,9 +74,29 @@ class _Function:
         name, _ = self._draw.choice(self._all)
         return f"cudaMemcpy(&{name}, f, sizeof {name}, cudaMemcpyDeviceToHost);"
 
+    def _loop(self, type_: str, count: int) -> list[str]:
+        """Over the array, or at one computed place of it."""
+        draw = self._draw
+        name, other = draw.choice(self._variables)
+        element = "whole(parts[i])" if type_ != "int" and other in INTEGERS else "parts[i]"
+        return draw.choice(
+            (
+                [f"for (int i = 0; i < {count}; ++i) {name} = ({other})({name} + {element});"],
+                [f"for (int i = 1; i < {count}; ++i) if (parts[i] < parts[i - 1]) parts[i] = parts[i - 1];"],
+                [f"parts[k & {count - 1}] = {self._value(type_, 2)};"],
+                [
+                    f"for (int i = 0; i < n; ++i) parts[i] = ({type_})(parts[i] {draw.choice('+-')} {self._value(type_, 2)});"
+                ],
+                ["cudaMemcpy(f, parts, sizeof parts, cudaMemcpyHostToDevice);"],
+                ["cudaMemcpy(parts, f, sizeof parts, cudaMemcpyDeviceToHost);"],
+            )
+        )
+
     def _statement(self, depth: int = 0) -> list[str]:
         draw = self._draw
         kind = draw.randrange(12)
+        if self._array is not None and draw.random() < 0.3:
+            return self._loop(*self._array)
         if kind < 5:
             name, type_ = draw.choice(self._all)
             return [f"{name} = {self._value(type_)};"]
@@ -105,6 +126,8 @@ class _Function:
     def text(self) -> str:
         draw = self._draw
         declared = [f"{type_} {name} = ({type_}){self._literal(type_)};" for name, type_ in self._variables]
+        if self._array is not None:
+            declared.append(f"{self._array[0]} parts[{self._array[1]}] = {{1, 2, 3}};")
         body = [self._launch(), self._read()]
         for _ in range(draw.randrange(2, 8)):
             body += self._statement()

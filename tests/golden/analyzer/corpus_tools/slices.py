@@ -11,13 +11,13 @@ import os
 import struct
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from farlane.analyzer.externals.interface import LAUNCH
-from farlane.analyzer.graph import kernels
+from farlane.analyzer.graph import kernels, structure
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
@@ -61,11 +61,12 @@ class Record:
 
 @dataclass
 class Findings:
-    """What was compared; what was wrong, by function."""
+    """What was compared; what was wrong, and where an evaluation could not go on, by function."""
 
     counts: Counter[str] = field(default_factory=Counter)
     entered: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
 
 
 @cache
@@ -90,15 +91,31 @@ def changed(slice_: Slice, old: Code, new: Code) -> Slice:
     return replace(slice_, blocks=blocks)
 
 
+def nested(program: Program, found: dict[str, list[Sliced]]) -> set[int]:
+    """The entries of slices whose loop lies in another one that has none: what follows may be in the slice as well."""
+    entries = set()
+    for start in program.cuda:
+        name = _name(program, start)
+        for each in found.get(name, ()):
+            if each.slice is not None:
+                loop = structure.build(program, start).loops.get(each.header)
+                if loop is not None and loop.depth > 1:
+                    entries.add(each.slice.entry)
+    return entries
+
+
+def _name(program: Program, start: int) -> str:
+    return readable(program.ranges[start].name).partition("(")[0].split(".")[0]
+
+
 def sliced(path: Path) -> tuple[Program, dict[str, list[Sliced]]]:
     """What is found of a program's loops, by the function's name."""
     program = Program(elf.load(path), Decoder())
     extractor = Extractor(program)
     found: dict[str, list[Sliced]] = {}
     for start in sorted(program.cuda):
-        name = readable(program.ranges[start].name).partition("(")[0].split(".")[0]
         for each in extractor.loops(start):
-            found.setdefault(name, []).append(each)
+            found.setdefault(_name(program, start), []).append(each)
     return program, found
 
 
@@ -140,13 +157,13 @@ def _size(each: Input) -> int:
     return each.to.size if isinstance(each.to, Place) else 8
 
 
-def compare(name: str, slice_: Slice, records: list[Record], findings: Findings) -> None:
-    """All executions of a loop in a record."""
+def compare(name: str, slice_: Slice, records: list[Record], findings: Findings, within: Collection[int] = ()) -> None:
+    """All executions of a loop in a record; `within`: the entries of loops in other loops (`nested`)."""
     index = 0
     while index < len(records):
         if records[index].site == slice_.entry:
             findings.entered[name] += 1
-            index = _execution(name, slice_, records, index, findings)
+            index = _execution(name, slice_, records, index, findings, slice_.entry in within)
         else:
             index += 1
 
@@ -161,7 +178,7 @@ def _value(each: Input, first: Record) -> bytes:
     return held
 
 
-def _execution(name: str, slice_: Slice, records: list[Record], index: int, findings: Findings) -> int:
+def _execution(name: str, slice_: Slice, records: list[Record], index: int, findings: Findings, within: bool) -> int:
     """Evaluates from a call at the entry on; where the record goes on."""
     first = index
     evaluation = Evaluation(slice_, lambda each: _value(each, records[first]))
@@ -178,7 +195,7 @@ def _execution(name: str, slice_: Slice, records: list[Record], index: int, find
             site = pushed if actual.function == LAUNCHED and pushed else actual.site
             if isinstance(event, Left):
                 findings.counts["left"] += 1
-                if site in sites:  # the programs make another call behind each loop
+                if site in sites and not within:  # the programs make another call behind each loop
                     findings.wrong.append(f"{name}: left in iteration {evaluation.iterations}, but {site:#x} follows")
                 return index
             problem = _different(event, actual, site)
@@ -191,7 +208,7 @@ def _execution(name: str, slice_: Slice, records: list[Record], index: int, find
                 evaluation.fill(event.call.fills, actual.payload)
             index += 1
     except StuckError as error:
-        findings.wrong.append(f"{name}: stuck: {error}")
+        findings.stuck.append(f"{name}: {error}")
     return index + 1
 
 

@@ -222,6 +222,31 @@ PROGRAM(sum_of_an_array) {
     LEFT;
 }
 
+PROGRAM(beyond_an_array) {
+    struct { int parts[8]; int more[8]; } held;
+    int kind = 0, k = 0;
+    for (int i = 0; i < 8; ++i) held.more[i] = 100 + i * n;
+    do {
+        step<<<1, 32>>>(x, f, 1, held.parts[kind & 15]);
+        cudaMemcpy(held.parts, x, sizeof held.parts, cudaMemcpyDeviceToHost);
+        cudaMemcpy(&kind, f, sizeof kind, cudaMemcpyDeviceToHost);
+    } while (held.parts[kind & 15] != 7 && ++k < 30);
+    LEFT;
+}
+
+PROGRAM(through_a_chosen_pointer) {
+    int one[4] = {1, 2, 3, 4}, other[4] = {5, 6, 7, 8}, kind = n, k = 0;
+    do {
+        step<<<1, 32>>>(x, f, one[k & 3], other[k & 3]);
+        cudaMemcpy(&kind, f, sizeof kind, cudaMemcpyDeviceToHost);
+        cudaMemcpy(f, one, sizeof one, cudaMemcpyHostToDevice);
+        cudaMemcpy(f, other, sizeof other, cudaMemcpyHostToDevice);
+        int *chosen = kind & 1 ? one : other;
+        chosen[kind >> 1 & 3] += k;
+    } while (kind != 7 && ++k < 30);
+    LEFT;
+}
+
 PROGRAM(on_the_heap) {
     int *flag = (int *)malloc(sizeof(int)), k = 0;
     do {
@@ -395,7 +420,8 @@ int main() {
 #define RUN(name) name(x, y, f, d, 3), LEFT;
     RUN(one_of_two) RUN(escaped_address) RUN(written_through_a_pointer) RUN(changed_destination) RUN(time_limit) RUN(time_printed)
     RUN(random_numbers) RUN(random_numbers_unused) RUN(inexact_function) RUN(computed_call) RUN(virtual_call) RUN(volatile_local)
-    RUN(spins) RUN(jumps_back) RUN(catches) RUN(throws_and_catches_here) RUN(goto_into_the_loop) RUN(sum_of_an_array) RUN(on_the_heap)
+    RUN(spins) RUN(jumps_back) RUN(catches) RUN(throws_and_catches_here) RUN(goto_into_the_loop) RUN(sum_of_an_array) RUN(beyond_an_array)
+    RUN(through_a_chosen_pointer) RUN(on_the_heap)
     RUN(given) RUN(in_a_vector) RUN(jump_table) RUN(asks_the_user) RUN(atomic_counter) RUN(long_doubles) RUN(recursive) RUN(allocates)
     RUN(elapsed) RUN(source_on_the_heap) RUN(formatted) RUN(divides_by_zero) RUN(inner_loop_reads) RUN(output_to_a_stream)
 }

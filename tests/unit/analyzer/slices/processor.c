@@ -54,6 +54,12 @@ static uint64_t computed(uint64_t operation, uint64_t width, uint64_t a, uint64_
             else __asm__("cvtsi2ssl %1, %0" : "+x"(x) : "r"((uint32_t)a));
             break;
         TO(0x42, "cvtt", , uint32_t) TO(0x43, "cvtt", , uint64_t) TO(0x44, "cvt", , uint32_t) TO(0x45, "cvt", , uint64_t)
+#define ROUND(code, mode) \
+        case code: \
+            if (width == 8) __asm__("roundsd %2, %1, %0" : "=x"(x) : "x"(x), "i"(mode)); \
+            else __asm__("roundss %2, %1, %0" : "=x"(x) : "x"(x), "i"(mode)); \
+            break;
+        ROUND(0x48, 0) ROUND(0x49, 1) ROUND(0x4A, 2) ROUND(0x4B, 3)
         case 0x46: __asm__("cvtss2sd %1, %0" : "=x"(x) : "x"(x)); break;
         case 0x47: __asm__("cvtsd2ss %1, %0" : "=x"(x) : "x"(x)); break;
         default: return 0x5a5a5a5a;

@@ -110,8 +110,11 @@ def with_operation(operation: Operation) -> Slice:
         (replace(GOOD, memory=form.MAXIMUM_MEMORY + 1), "memory"),
         (replace(GOOD, memory=8), "a place"),
         (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((), Jump(6)))), "block 6"),
-        (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((), Jump(2)))), "cycle"),
-        (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((), Jump(5)))), "cycle"),
+        (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((), Jump(1)))), "cycle"),
+        *(
+            (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((Operation(Code.LOAD_AT, 8, 2, (0,), named),), Jump(0)))), rule)
+            for named, rule in ((7 << 16, "shorter"), (8 | 9 << 16, "a place"), (1 << 32 | 8 << 16, "a place"))
+        ),
         (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((), Called(2, 0)))), "call 2"),
         (replace(GOOD, inputs=(Input(Origin.REGISTER, 0, 0),)), "register 0"),
         (replace(GOOD, inputs=(Input(Origin.REGISTER, 3, 6),)), "register 6"),

@@ -16,6 +16,7 @@ from farlane.analyzer.slices.form import (
     FLOATING,
     HAS_IMMEDIATE,
     SHAPES,
+    STORES,
     Argument,
     Block,
     Branch,
@@ -111,6 +112,38 @@ def test_each_operation(native: Native, code: Code) -> None:
             agree(native, slice_, [value.to_bytes(8, "little") for value in values], chosen, 2)
 
 
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_elements_of_arrays(native: Native, width: int) -> None:
+    """Sums of an array that a loop of the slice goes over, forward and out of it."""
+    count, size = 5, 5 * width
+    body = (
+        Operation(Code.LOAD_AT, width, 2, (0,), 8 | size << 16),
+        Operation(Code.ADD, width, 1, (1, 2)),
+        Operation(Code.STORE_AT, width, -1, (1, 0), 8 | size << 16),
+        Operation(Code.CONSTANT, 8, 3, (), width),
+        Operation(Code.ADD, 8, 0, (0, 3)),
+        Operation(Code.BELOW, 8, 4, (0, 5)),
+    )
+    call = Call(1, "f", (Argument(0, width, 1), Argument(1, size, Place(8, size))))
+    blocks = (Block((), Jump(1)), Block(body, Branch(4, 1, 2)), Block((), Called(0, 3)), Block((), Leave(5)))
+    inputs = (
+        *(Input(Origin.REGISTER, number, to) for number, to in ((3, 0), (5, 5))),
+        Input(Origin.FRAME, 8, Place(8, size)),
+    )
+    slice_, chosen = Slice(1, 6, 8 + size, inputs, blocks, (call,)), random.Random(width)
+    for start, end in ((0, size), (width, size), (0, 1), (0, size + 1), (size, 0), (1, size), (1 << 63, 0), (0, 0)):
+        given = [start.to_bytes(8, "little"), end.to_bytes(8, "little"), chosen.randbytes(size)]
+        agree(native, slice_, given, chosen, 2)
+    assert native.ask("step") == "left 5"
+    assert count * width == size
+
+
+def test_what_does_not_end_is_stuck(native: Native) -> None:
+    blocks = (Block((), Jump(1)), Block((), Jump(1)))
+    agree(native, Slice(1, 0, 0, (), blocks, ()), [], random.Random(1), 1)
+    assert native.ask("step").startswith("stuck")
+
+
 def random_slice(chosen: random.Random) -> Slice:
     registers, memory = chosen.randint(4, 20), chosen.randint(16, 64)
     calls = tuple(
@@ -131,9 +164,10 @@ def random_slice(chosen: random.Random) -> Slice:
     for index in range(count):
         operations = tuple(random_operation(chosen, registers, memory) for _ in range(chosen.randint(0, 12)))
         later = [*range(index + 1, count), 0]
+        inner = [*later, index] if chosen.random() < 0.2 else later  # a loop without a call
         ends = [
             Jump(later[0]),
-            Branch(chosen.randrange(registers), chosen.choice(later), chosen.choice(later)),
+            Branch(chosen.randrange(registers), chosen.choice(inner), chosen.choice(later)),
             Called(chosen.randrange(len(calls)), later[0]),
         ]
         blocks.append(Block(operations, Leave(7) if index == count - 1 else chosen.choice(ends)))
@@ -152,7 +186,10 @@ def random_operation(chosen: random.Random, registers: int, memory: int) -> Oper
     immediate = chosen.choice(SPECIAL) if code == Code.CONSTANT else 0
     if code in (Code.LOAD, Code.STORE):
         immediate = chosen.randrange(memory - width + 1)
-    target = -1 if code == Code.STORE else chosen.randrange(registers)
+    if code in (Code.LOAD_AT, Code.STORE_AT):
+        size = chosen.randint(width, memory)
+        immediate = chosen.randrange(memory - size + 1) | size << 16
+    target = -1 if code in STORES else chosen.randrange(registers)
     return Operation(code, width, target, tuple(chosen.randrange(registers) for _ in range(operands)), immediate)
 
 

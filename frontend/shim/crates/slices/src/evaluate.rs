@@ -6,6 +6,7 @@
 
 use crate::arithmetic::{compute, low};
 use crate::form::{Code, End, Operation, Place, Slice, Spot, MAXIMUM_STEPS};
+use crate::prepare::Prepared;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,10 +33,15 @@ impl fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
+/// Iterations behind which it pays to prepare the slice.
+const LONG: u64 = 64;
+
 /// See the module's page.
 #[derive(Debug)]
 pub struct Evaluation {
     slice: Arc<Slice>,
+    /// For loops that go on for long.
+    prepared: Option<Prepared>,
     registers: Vec<u64>,
     memory: Vec<u8>,
     block: usize,
@@ -61,7 +67,10 @@ impl Evaluation {
                 }
             }
         }
-        Some(Self { slice, registers, memory, block: 0, iterations: 1, left: None })
+        if registers.is_empty() {
+            registers.push(0); // what operations without operands look at
+        }
+        Some(Self { slice, prepared: None, registers, memory, block: 0, iterations: 1, left: None })
     }
 
     #[must_use]
@@ -83,41 +92,38 @@ impl Evaluation {
         if let Some(address) = self.left {
             return Ok(Event::Left(address));
         }
-        let Self { slice, registers, memory, block: at, iterations, left } = self;
+        let Self { slice, prepared, registers, memory, block: at, iterations, left } = self;
+        if *iterations == LONG && prepared.is_none() {
+            let made = Prepared::of(slice);
+            registers.truncate(slice.registers);
+            registers.extend_from_slice(&made.constants);
+            *prepared = Some(made);
+        }
+        let (blocks, counts) = match prepared {
+            Some(prepared) => (&prepared.blocks, Some(&prepared.counts)),
+            None => (&slice.blocks, None),
+        };
         let mut steps = 0;
         loop {
-            let block = &slice.blocks[*at];
-            steps += 1 + block.operations.len();
+            let block = &blocks[*at];
+            steps += counts.map_or(1 + block.operations.len(), |counts| counts[*at]);
             if steps > MAXIMUM_STEPS {
                 return Err(Stuck);
             }
             for operation in &block.operations {
-                let [a, b, c] = operation.operands.map(|operand| registers.get(usize::from(operand)).copied());
-                let operands = [a.unwrap_or(0), b.unwrap_or(0), c.unwrap_or(0)]; // there are as many as the operation has
-                                                                                 // Of LOAD and STORE a place in the memory (check); else it is not used.
-                let place = Place { offset: operation.immediate as u16, size: operation.width.into() };
+                let operands = operation.operands.map(|operand| registers[usize::from(operand)]); // 0 where it has fewer: there is always one
+                let width = usize::from(operation.width);
+                let at = usize::from(operation.immediate as u16); // of LOAD and STORE a place in the memory (check)
                 let result = match operation.code {
                     Code::Constant => operation.immediate,
-                    Code::Load => {
-                        let mut value = [0; 8];
-                        value[..usize::from(place.size)].copy_from_slice(&memory[range(place)]);
-                        u64::from_le_bytes(value)
-                    }
+                    Code::Load => load(&memory[at..at + width]),
                     Code::Store => {
-                        let value = &operands[0].to_le_bytes()[..usize::from(place.size)];
-                        memory[range(place)].copy_from_slice(value);
+                        store(&mut memory[at..at + width], operands[0]);
                         continue;
                     }
-                    Code::LoadAt => {
-                        let mut value = [0; 8];
-                        let element = element(operation, operands[0]).ok_or(Stuck)?;
-                        value[..element.len()].copy_from_slice(&memory[element]);
-                        u64::from_le_bytes(value)
-                    }
+                    Code::LoadAt => load(&memory[element(operation, operands[0]).ok_or(Stuck)?]),
                     Code::StoreAt => {
-                        let element = element(operation, operands[1]).ok_or(Stuck)?;
-                        let value = &operands[0].to_le_bytes()[..element.len()];
-                        memory[element].copy_from_slice(value);
+                        store(&mut memory[element(operation, operands[1]).ok_or(Stuck)?], operands[0]);
                         continue;
                     }
                     code => compute(code, operands, operation.width).ok_or(Stuck)?,
@@ -148,7 +154,7 @@ impl Evaluation {
         }
     }
 
-    /// Appends the bytes of an argument.
+    /// Appends the bytes of an argument of the call that is made now.
     pub fn put(&self, value: Spot, out: &mut Vec<u8>) {
         match value {
             Spot::Register { number, width } => {
@@ -159,7 +165,7 @@ impl Evaluation {
         }
     }
 
-    /// An argument of at most 8 bytes as a number.
+    /// An argument of the call that is made now, of at most 8 bytes, as a number.
     #[must_use]
     pub fn number(&self, value: Spot) -> Option<u64> {
         match value {
@@ -194,6 +200,24 @@ impl Evaluation {
 
 fn range(place: Place) -> std::ops::Range<usize> {
     usize::from(place.offset)..usize::from(place.offset) + usize::from(place.size)
+}
+
+fn load(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        _ => bytes[0].into(),
+    }
+}
+
+fn store(bytes: &mut [u8], value: u64) {
+    let value = value.to_le_bytes();
+    match bytes.len() {
+        8 => bytes.copy_from_slice(&value),
+        4 => bytes.copy_from_slice(&value[..4]),
+        length => bytes.copy_from_slice(&value[..length]),
+    }
 }
 
 /// The element of an operation's array that begins so many bytes behind its start.

@@ -6,6 +6,7 @@
 //!
 //! - [`form`]: what a slice is; `read`: from bytes; `check`: the rules
 //! - [`invariant`]: what is the same in all iterations
+//! - `prepare`: a slice's blocks as they are evaluated
 //! - `arithmetic`: exact results of x86-64's operations; [`evaluate`]: the calls of a loop, one after the other
 //!
 //! The specification is the analyzer's (analyzer/slices: form.py, encode.py, check.py, arithmetic.py, evaluate.py), with which the tests compare
@@ -16,6 +17,7 @@ mod check;
 pub mod evaluate;
 pub mod form;
 pub mod invariant;
+mod prepare;
 mod read;
 #[cfg(test)]
 mod tests;

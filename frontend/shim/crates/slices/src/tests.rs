@@ -106,7 +106,7 @@ fn each_rule_is_checked() {
         |slice| slice.blocks[1].operations[1].code = Code::FAdd,
         |slice| slice.blocks[1].operations[1].code = Code::Store,
         |slice| slice.blocks[1].end = End::Branch { register: 4, then: 0, other: 2 },
-        |slice| slice.blocks[1].end = End::Branch { register: 3, then: 1, other: 2 },
+        |slice| slice.blocks[1].end = End::Called { call: 0, block: 1 },
         |slice| slice.blocks[1].end = End::Jump(3),
         |slice| slice.blocks[0].end = End::Called { call: 1, block: 1 },
         |slice| slice.inputs[0].origin = Origin::Register(0),
