@@ -77,7 +77,7 @@ class SimContext(Context):
         self._interrupted = False
         self._observers = Observers()
         self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
-        self.direct = Direct(self._memory.allocations.ranges, backed=True)
+        self.direct = Direct(self._memory.allocations.ranges, backed=True, room=self._memory.room)
         self._working = self.direct.gate  # held while device memory is used, for `close` may come from another thread
         self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
