@@ -14,7 +14,7 @@ import numpy.typing as npt
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.content import PIECE
 from farlane.backend.device.sim.memory.extents import Extent
-from farlane.backend.device.sim.memory.memory import Budget, Memory
+from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.residency import Residency
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
@@ -24,6 +24,7 @@ from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
 from farlane.backend.memory.planner.trace import Access
 from farlane.backend.memory.replacement import DEFAULT, POLICIES, Future
+from farlane.backend.plane import Budget
 
 _WORD = np.dtype("<u8")
 
