@@ -11,6 +11,8 @@ import json
 import socket
 import statistics
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,16 +52,29 @@ def _plane_program() -> str:
 
 @contextmanager
 def host(device: str, *extra: str) -> Iterator[dict[str, Guest]]:
-    """A host on a Unix socket and TCP; the guests by transport.
+    """A host on a Unix socket, TCP and TLS; the guests by transport.
 
     Args:
         extra: further arguments of `farlane serve`.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        tcp = f"grpc://127.0.0.1:{probe.getsockname()[1]}"
-    with EmbeddedHost(device, extra=("--listen", tcp, *extra)) as serving:
-        yield {"shm": Guest(serving.url, "shm"), "unix": Guest(serving.url, "grpc"), "tcp": Guest(tcp, "grpc")}
+    with socket.socket() as first, socket.socket() as second, tempfile.TemporaryDirectory() as named:
+        for probe in (first, second):
+            probe.bind(("127.0.0.1", 0))
+        tcp = f"grpc://127.0.0.1:{first.getsockname()[1]}"
+        tls = f"farlane+tls://127.0.0.1:{second.getsockname()[1]}"
+        folder, token = f"{named}/host", f"{named}/token"
+        init = [sys.executable, "-m", "farlane.frontend.cli", "host", "init", "--folder", folder, "--token-file", token]
+        subprocess.run(init, check=True, stdout=subprocess.DEVNULL)
+        access = {"FARLANE_CA": f"{folder}/ca.pem", "FARLANE_TOKEN_FILE": token}
+        first.close()
+        second.close()
+        with EmbeddedHost(device, extra=("--listen", tcp, "--listen", tls, "--folder", folder, *extra)) as serving:
+            yield {
+                "shm": Guest(serving.url, "shm"),
+                "unix": Guest(serving.url, "grpc"),
+                "tcp": Guest(tcp, "grpc"),
+                "tls": Guest(tls, "grpc", access),
+            }
 
 
 def measure(guest: Guest, mode: str, *arguments: str, **environment: str) -> tuple[Numbers, reports.Report]:

@@ -2,7 +2,7 @@
 
 Beside three references of the same run: a bare exchange of as many bytes between two processes through the same kind of
 ring or by a bare gRPC stream (backend/plane/examples/exchange.rs), one by a bare socket, and a host that gives each session
-a process of its own. First with all processors, where a side that waits spins for a moment, then with everything on one,
+a process of its own. TLS stands beside TCP. First with all processors, where a side that waits spins for a moment, then with everything on one,
 where it sleeps at once.
 """
 
@@ -17,19 +17,22 @@ ROUNDS = 2000
 # Bytes of messages up and down: a LAUNCH and a DEVICE_SYNCHRONIZE, a READ; a STATUS, 4 bytes of DATA; gRPC's frames.
 BYTES = {"launch_synchronize": (128, 64), "copy_4_bytes": (96, 80)}
 KIND = {"shm": "ring", "unix": "unix", "tcp": "tcp"}
+TLS_GOAL = 10.0  # microseconds more than TCP
 GOAL = {"shm": 2.0, "unix": 1.5, "tcp": 1.5}  # times the same bytes, barely exchanged
 
 
 def compare(label: str, extra: bool) -> None:
     """Prints a line for each transport and call; `extra`: beside a host with processes, too."""
     with host("null") as guests, host("null", "--workers", "process", "--warm", "2") as apart:
-        for way in guests:
+        for way in KIND:
             runs = [
                 partial(numbers, each[way], "calls", "latency", str(ROUNDS)) for each in (guests, apart)[: 1 + extra]
             ]
             for up, down in BYTES.values():
                 runs.append(partial(plane_exchange, KIND[way], up, down, ROUNDS))
                 runs.append(partial(exchange, "tcp" if way == "tcp" else "unix", up, down, ROUNDS))
+            if way == "tcp":
+                runs.append(partial(numbers, guests["tls"], "calls", "latency", str(ROUNDS)))
             found = medians(runs)
             ours, bare = found[0], found[1 + extra :]
             for number, name in enumerate(BYTES):
@@ -44,6 +47,14 @@ def compare(label: str, extra: bool) -> None:
                 if extra:
                     line += f"   in a process of its own {found[1][name]:6.2f} us"
                 print(line, flush=True)
+                if way == "tcp":
+                    encrypted = found[-1][name]
+                    more = encrypted - ours[name]
+                    print(
+                        f"{label:14} tls  {name:18} {encrypted:6.2f} us   {more:+.2f} us to tcp, ratio"
+                        f" {encrypted / ours[name]:5.2f} (goal +{TLS_GOAL:g} us: {'reached' if more <= TLS_GOAL else 'missed'})",
+                        flush=True,
+                    )
 
 
 def main() -> None:

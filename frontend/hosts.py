@@ -1,7 +1,9 @@
-"""Where a host is, and what it says about itself without a session: the call of AdminService.Describe."""
+"""Where a host is, how it is known and let in to, and what it says about itself without a session (AdminService.Describe)."""
 
 from __future__ import annotations
 
+import argparse
+import os
 from typing import TYPE_CHECKING
 
 from farlane import hosturl
@@ -10,6 +12,29 @@ from farlane.hosturl import HostUrl
 
 if TYPE_CHECKING:
     from farlane.v1 import admin_pb2
+
+
+ACCESS = {"ca": "FARLANE_CA", "token_file": "FARLANE_TOKEN_FILE"}
+"""Options of a command, and the variables that they set (docs/security.md)."""
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """The options for a host that is reached by TLS."""
+    parser.add_argument(
+        "--ca", metavar="FILE", help="the host's ca.pem, for farlane+tls:// (default: FARLANE_CA, else the system's)"
+    )
+    parser.add_argument(
+        "--token-file", metavar="FILE", help="a file with the guest's token (default: FARLANE_TOKEN_FILE)"
+    )
+
+
+def set_access(arguments: argparse.Namespace) -> None:
+    """Sets the variables of this process, which what it starts inherits."""
+    for option, variable in ACCESS.items():
+        if named := getattr(arguments, option):
+            os.environ[variable] = os.path.abspath(named)
+    if arguments.token_file:
+        os.environ.pop("FARLANE_TOKEN", None)  # which would come first
 
 
 def parse_url(text: str) -> HostUrl:
@@ -27,4 +52,4 @@ def describe(url: HostUrl, timeout: float = 5.0) -> admin_pb2.DescribeReply:
     try:
         return description.describe(url, timeout)
     except description.NoAnswer as error:
-        raise UserError(str(error), "Is `farlane serve` running there, and does it listen on that address?") from error
+        raise UserError(str(error), error.advice) from error

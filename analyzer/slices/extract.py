@@ -30,7 +30,7 @@ from farlane.analyzer.slices.raw import GLOBALS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
-PROGRAM, TOTAL = 100_000, 30_000  # instructions that are executed for a program, and for one function
+PROGRAM, TOTAL = 250_000, 120_000  # instructions that are executed for a program, and for one function
 MAXIMUM_ENTRIES = 4  # call sites of a loop that are tried
 # Let others than the program's own code change its variables.
 _SHARES = frozenset(
@@ -140,10 +140,6 @@ class Extractor:
             imported = callee.address is None and callee.name and not is_cuda(callee.name)
             if imported and self._program.returns(callee) and (why := hopeless(callee.name)) is not None:
                 raise RefusedError(why, f"{callee.name} at {site:#x}")
-        for header, inner in structure.loops.items():
-            inner_calls = any(block in inner.blocks and is_cuda(callee.name) for block, _, callee in inside)
-            if header in loop.blocks and header != loop.header and not inner_calls:
-                raise RefusedError(reasons.NESTED, f"the loop at {header:#x} makes no call of CUDA's itself")
 
     def _executed(self, start: int) -> Regions:
         known = self._regions.get(start)

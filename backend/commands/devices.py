@@ -78,7 +78,7 @@ class DevicesCommand:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
         except NoAnswer as error:
-            print(f"farlane: {error}; is `farlane serve` running there?", file=sys.stderr)
+            print(f"farlane: {error}. {error.advice}".rstrip(". "), file=sys.stderr)
             return 1
         for device in answer.devices:
             print("\n".join(lines_of(description_of(device))))

@@ -13,6 +13,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 
 from farlane.backend.commands import HELP
 from farlane.backend.commands.sizes import parse_bytes
@@ -22,14 +24,17 @@ from farlane.backend.device.options import DeviceOptions
 from farlane.backend.host.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host, version
 from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.memory import replacement
+from farlane.backend.security.folder import Folder, SecurityError
+from farlane.backend.security.folder import default_folder as default_private_folder
 from farlane.backend.server.edge import Edge
-from farlane.backend.server.endpoint import FORMS, EndpointError, parse
+from farlane.backend.server.endpoint import FORMS, Endpoint, EndpointError, is_encrypted, parse
 from farlane.backend.server.parent import end_with_parent
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
+from farlane.hosturl import PLAIN, TLS
 
 log = logging.getLogger("farlane.server")
 
@@ -120,6 +125,21 @@ def _options(arguments: argparse.Namespace) -> DeviceOptions:
         raise registry.DeviceUnavailable(str(error)) from None
 
 
+def _require_protection(endpoints: Sequence[Endpoint], folder: Folder, insecure: bool) -> None:
+    """Raises SecurityError: other machines could reach an endpoint without encryption, or without showing who they are."""
+    for endpoint in endpoints:
+        if is_encrypted(endpoint) and not folder.is_complete:
+            raise SecurityError(
+                f"{endpoint} needs a certificate and tokens, and {folder.path} has none: "
+                f"`farlane host init --folder {folder.path}` makes them"
+            )
+        if not endpoint.local and not is_encrypted(endpoint) and not insecure:
+            raise SecurityError(
+                f"other machines could reach {endpoint} without encryption, and nobody would be asked who they are: run "
+                f"`farlane host init` once, and listen on {str(endpoint).replace(PLAIN, TLS, 1)}; --insecure if you mean it"
+            )
+
+
 class ServeCommand:
     """Opens the device, listens, serves until a signal."""
 
@@ -132,6 +152,12 @@ class ServeCommand:
             action="append",
             metavar="URL",
             help=f"{FORMS}; may be repeated; port 0: any free one (default: {DEFAULT_ENDPOINT})",
+        )
+        parser.add_argument("--folder", metavar="FOLDER", help="the folder of `farlane host init`, for farlane+tls://")
+        parser.add_argument(
+            "--insecure",
+            action="store_true",
+            help="listen where other machines can connect, without encryption and without asking who comes",
         )
         parser.add_argument(
             "--capability",
@@ -224,12 +250,14 @@ class ServeCommand:
             end_with_parent()
         try:
             return self._serve(arguments, _options(arguments), signals)
-        except (EndpointError, registry.DeviceUnavailable) as error:
+        except (EndpointError, SecurityError, registry.DeviceUnavailable) as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
 
     def _serve(self, arguments: argparse.Namespace, options: DeviceOptions, signals: Signals) -> int:
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
+        folder = Folder(Path(arguments.folder)) if arguments.folder else default_private_folder(os.environ)
+        _require_protection(endpoints, folder, arguments.insecure)
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
         host = Host(
             _device(arguments, options),
@@ -238,11 +266,11 @@ class ServeCommand:
             manifests=manifests,
         )
         try:
-            edge = Edge(host)
+            edge = Edge(host, folder)
             try:
                 bound = edge.listen(endpoints)
                 for endpoint in bound:
-                    if not endpoint.local:
+                    if not endpoint.local and not is_encrypted(endpoint):
                         log.warning(
                             "%s can be reached from other machines, without authentication or encryption", endpoint
                         )

@@ -266,7 +266,10 @@ class Context(ABC):
         raise CudaError(INVALID_VALUE, f"there is no object {value:#x}")
 
     def expect(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
-        """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory."""
+        """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory.
+
+        A loop that its slice decides has no iteration whose values are known before: it is advised that the last one's come again.
+        """
 
     def report(self) -> dict[str, dict[str, int]]:
         """What the device has counted for this session, by section, for the report of a run."""

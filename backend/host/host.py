@@ -54,6 +54,7 @@ class Reason(enum.Enum):
     BUSY = 2
     MALFORMED = 3
     DEVICE = 4
+    UNAUTHORIZED = 5
 
 
 class Refused(Exception):
@@ -87,6 +88,16 @@ class Ended(NamedTuple):
     status: int  # gRPC's, for the guest
     details: str
     why: str  # for the log
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """What the process of a session has of its own, so that its guest knows it, and it knows its guest (tape.md, "TLS")."""
+
+    certificate: bytes  # PEM
+    key: bytes  # PEM
+    pinned: bytes  # the certificate as the guest compares it: DER
+    token: str
 
 
 class RemoteSession(Protocol):
@@ -139,8 +150,9 @@ class Processes(Protocol):
         checks: Sequence[str],
         images: SessionImages,
         known: Sequence[bytes],
+        entrance: Entrance | None,
     ) -> tuple[RemoteSession, Description]:
-        """`known`: digests of images that the guest has. Raises Refused."""
+        """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. Raises Refused."""
 
     def close(self) -> None: ...
 
@@ -226,11 +238,15 @@ class Host:
             session.busy_nanoseconds or 0 for session in sessions
         )  # processes are asked: not under the lock
 
-    def admit(self, greeting: Greeting, peer: str = "") -> Admission:
+    def admit(
+        self, greeting: Greeting, peer: str = "", *, quota: int | None = None, entrance: Entrance | None = None
+    ) -> Admission:
         """Opens a session.
 
         Args:
             peer: the transport's name of the guest's address.
+            quota: the guest's own limit of device memory, below the host's.
+            entrance: of the session's process, for a guest that comes by TLS.
 
         Raises:
             Refused: with the reason, and nothing left behind.
@@ -239,7 +255,7 @@ class Host:
         _check(greeting)
         name = self._reserve()
         try:
-            session, description = self._open_session(name, tape_version, greeting)
+            session, description = self._open_session(name, tape_version, greeting, quota, entrance)
         except BaseException:
             self._forget(name)
             raise
@@ -296,12 +312,15 @@ class Host:
             if session is not None:
                 self._ended_nanoseconds += session.busy_nanoseconds or 0  # known here once it is closed
 
-    def _open_session(self, name: str, tape_version: int, greeting: Greeting) -> tuple[HostedSession, Description]:
+    def _open_session(
+        self, name: str, tape_version: int, greeting: Greeting, quota: int | None, entrance: Entrance | None
+    ) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images), greeting.checks
+        most = self.quota if quota is None else min(quota, self.quota)
         if isinstance(self.device, Device):
-            return open_session(self.device, self.quota, images, name, tape_version, checks), self.description
+            return open_session(self.device, most, images, name, tape_version, checks), self.description
         try:
-            return self.device.open(name, tape_version, self.quota, checks, images, greeting.module_digests)
+            return self.device.open(name, tape_version, most, checks, images, greeting.module_digests, entrance)
         except BaseException:
             images.close()
             raise

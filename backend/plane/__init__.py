@@ -1,6 +1,6 @@
 """The host's data plane, which is native: sockets, HTTP/2, the threads of calls, and the replay of sessions (Rust, `src/`).
 
-Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server` and `Call` are what server/edge.py and
+Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server`, `Security` and `Call` are what server/edge.py and
 server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do,
 `Handles` what objects/ does, `Direct`, `Ranges`, `AllocationMap`, `Room`, `Pages`, `Gate` and `Entry` what
 devices offer the plane to work on by itself, `Stream` and `Event` their streams and events, `Cuda`, `Body` and `Graph` a driver and loops on it.
@@ -36,6 +36,7 @@ try:
         Ranges,
         Replay,
         Room,
+        Security,
         Server,
         Standing,
         Stream,
@@ -79,6 +80,7 @@ __all__ = [
     "Refusal",
     "Replay",
     "Room",
+    "Security",
     "Server",
     "Standing",
     "Stream",

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer
 
-Kind = Literal["tcp", "unix", "rings"]
+Kind = Literal["tcp", "tls", "unix", "rings"]
 
 class CallGone(Exception):
     """The call was cancelled, or its connection broke."""
@@ -41,6 +41,14 @@ class Call:
     def method(self) -> str: ...
     @property
     def peer(self) -> str: ...
+    @property
+    def authorization(self) -> str | None:
+        """The header of that name, where it is short enough for a token."""
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The guest's own (DER), which has been verified."""
+
     def ticket(self) -> bytes | None:
         """What the guest is to say at the rings' socket, once; None where it cannot come there."""
 
@@ -608,6 +616,22 @@ class Replay:
             CallGone, MessageRefused: as the call's `receive` and `send`.
         """
 
+class Security:
+    """What encrypted connections are made with, from files in PEM, which are read again when they have changed.
+
+    Args:
+        certificate: the host's, and those that it is signed by.
+        authorities: which sign guests' certificates.
+
+    Raises:
+        OSError: a file cannot be used.
+    """
+
+    def __init__(self, certificate: str, key: str, authorities: str) -> None: ...
+    @staticmethod
+    def fixed(certificate: bytes, key: bytes) -> Security:
+        """With one certificate and its key, in PEM. Guests show none. Raises OSError."""
+
 class Server:
     """A server that listens.
 
@@ -623,6 +647,7 @@ class Server:
         message_bytes: the largest message.
         keepalive: seconds that a guest may be silent before it is asked whether it is there.
         keepalive_timeout: seconds that it may take to answer.
+        security: for listeners that are "tls"; without it there are none.
 
     Raises:
         OSError: there is no thread for it.
@@ -641,6 +666,7 @@ class Server:
         keepalive: float,
         keepalive_timeout: float,
         hand: Callable[[Call, int, Kind], None] | None = None,
+        security: Security | None = None,
     ) -> None: ...
     @property
     def calls(self) -> int:

@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.host.host import Host
 from farlane.backend.host.session import MESSAGE_BYTES
-from farlane.backend.plane import Server
-from farlane.backend.server.endpoint import RINGS_NAME, Endpoint, EndpointError, UnixEndpoint, listen_at_abstract
+from farlane.backend.plane import Security, Server
+from farlane.backend.security.folder import Folder, SecurityError
+from farlane.backend.security.gate import Gate
+from farlane.backend.server.endpoint import (
+    RINGS_NAME,
+    Endpoint,
+    EndpointError,
+    UnixEndpoint,
+    is_encrypted,
+    listen_at_abstract,
+)
 from farlane.backend.server.service import Service
 
 if TYPE_CHECKING:
@@ -30,19 +39,31 @@ KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS = 30.0, 20.0
 _FRAMING_BYTES = 64 << 10  # room for a message's other fields
 
 
-def server_of_process(serve: Callable[[Call], None], cancelled: Callable[[Call], None]) -> Server:
-    """The server of a session's own process: it listens nowhere, and adopts what the host hands on."""
+def server_of_process(
+    serve: Callable[[Call], None], cancelled: Callable[[Call], None], security: Security | None = None
+) -> Server:
+    """The server of a session's own process: it listens nowhere, and adopts what the host hands on.
+
+    Args:
+        security: of its own, for a guest that comes by TLS.
+    """
     return Server(
         (), serve, cancelled, log.warning, calls=2, connections=2, message_bytes=MESSAGE_BYTES + _FRAMING_BYTES,
-        keepalive=KEEPALIVE_SECONDS, keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS,
+        keepalive=KEEPALIVE_SECONDS, keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS, security=security,
     )  # fmt: skip
 
 
 class Edge:
-    """A host's server."""
+    """A host's server.
 
-    def __init__(self, host: Host) -> None:
+    Args:
+        folder: for encrypted endpoints, which there are none of without it.
+    """
+
+    def __init__(self, host: Host, folder: Folder | None = None) -> None:
         self._host = host
+        self._folder = folder
+        self._gate: Gate | None = None
         self._server: Server | None = None
         self._bound: list[Endpoint] = []
         self._removed: list[Endpoint] = []  # at the end
@@ -57,14 +78,17 @@ class Edge:
 
         Raises:
             EndpointError: one of them cannot be used; nothing is started.
+            SecurityError: the folder cannot be used.
         """
+        security = self._secure() if any(is_encrypted(each) for each in endpoints) else None
         sockets: list[tuple[socket.socket, Kind]] = []
         try:
             for endpoint in endpoints:
                 bound, listener = endpoint.listen()
                 self._bound.append(bound)
                 self._removed.append(bound)
-                sockets.append((listener, "unix" if isinstance(bound, UnixEndpoint) else "tcp"))
+                kind: Kind = "unix" if isinstance(bound, UnixEndpoint) else "tls" if bound.tls else "tcp"
+                sockets.append((listener, kind))
                 if isinstance(bound, UnixEndpoint) and bound.rings.fits:
                     beside, listener = bound.rings.listen()
                     self._removed.append(beside)
@@ -78,7 +102,7 @@ class Edge:
             self._remove()
             raise
         calls = self._host.session_limit + SPARE_CALLS
-        service = Service(self._host, name)
+        service = Service(self._host, name, self._gate)
         self._server = Server(
             [(listener.detach(), kind) for listener, kind in sockets],
             service.serve,
@@ -90,6 +114,7 @@ class Edge:
             keepalive=KEEPALIVE_SECONDS,
             keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS,
             hand=service.hand if self._host.has_processes else None,
+            security=security,
         )
         return list(self._bound)
 
@@ -99,7 +124,18 @@ class Edge:
             return
         self._server.stop(grace)
         self._server = None
+        if self._gate is not None:
+            self._gate.close()
         self._remove()
+
+    def _secure(self) -> Security:
+        if self._folder is None:
+            raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
+        self._gate = Gate(self._folder, [each.backend for each in self._host.descriptions])
+        try:
+            return Security(*map(str, (self._folder.certificate, self._folder.key, self._folder.authority)))
+        except OSError as error:
+            raise SecurityError(f"the host's certificate in {self._folder.path} cannot be used: {error}") from None
 
     def _remove(self) -> None:
         for endpoint in self._removed:

@@ -45,7 +45,7 @@ class TcpEndpoint(hosturl.TcpUrl):
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _listen(listener, address, f"on {self}")
-        return TcpEndpoint(self.host, listener.getsockname()[1]), listener
+        return TcpEndpoint(self.host, listener.getsockname()[1], self.tls), listener
 
     def remove(self) -> None:
         pass
@@ -115,7 +115,11 @@ def parse(text: str) -> Endpoint:
         url = hosturl.parse(text, listening=True)
     except hosturl.HostUrlError as error:
         raise EndpointError(str(error)) from None
-    return TcpEndpoint(url.host, url.port) if isinstance(url, hosturl.TcpUrl) else UnixEndpoint(url.path)
+    return TcpEndpoint(url.host, url.port, url.tls) if isinstance(url, hosturl.TcpUrl) else UnixEndpoint(url.path)
+
+
+def is_encrypted(endpoint: Endpoint) -> bool:
+    return isinstance(endpoint, TcpEndpoint) and endpoint.tls
 
 
 def listen_at_abstract(name: str) -> socket.socket:

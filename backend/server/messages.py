@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from farlane.backend.device.base import Description
-from farlane.backend.host.host import Admission, Greeting, Refused, version
+from farlane.backend.host.host import Admission, Entrance, Greeting, Refused, version
 from farlane.backend.host.manifests import GuestObject
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.payloads import CACHE_BYTES, CODECS
@@ -85,6 +85,7 @@ def write_welcome(
     rings_ticket: bytes | None = None,
     process_ticket: bytes | None = None,
     rings_name: str = "",
+    entrance: Entrance | None = None,
 ) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
@@ -108,6 +109,8 @@ def write_welcome(
             rings_ticket=rings_ticket or b"",
             process_ticket=process_ticket or b"",
             rings_name=rings_name,
+            process_certificate=entrance.pinned if entrance else b"",
+            process_token=entrance.token if entrance else "",
         )
     ).SerializeToString()
 

@@ -22,6 +22,7 @@ from farlane.backend.host.host import (
     TAPE_VERSION_MIN,
     Admission,
     Ended,
+    Entrance,
     Greeting,
     Host,
     HostedSession,
@@ -33,6 +34,7 @@ from farlane.backend.host.host import (
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.session import Session
 from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
+from farlane.backend.security.gate import Gate, Grant
 from farlane.backend.server import messages
 from farlane.v1 import admin_pb2
 
@@ -53,6 +55,7 @@ class Status(enum.IntEnum):
     OK = 0
     UNIMPLEMENTED = 12
     INTERNAL = 13
+    UNAUTHENTICATED = 16
 
 
 _PROCESSES = "this host gives each session a process of its own, to which a guest must connect anew"
@@ -64,13 +67,15 @@ class Service:
     """What the plane gives calls to.
 
     Args:
+        gate: lets guests in; without one those of encrypted endpoints cannot come.
         rings_name: the abstract socket at which guests that come by TCP get shared memory; empty: there is none.
 
     Locking: one lock around what is to be interrupted.
     """
 
-    def __init__(self, host: Host, rings_name: str = "") -> None:
+    def __init__(self, host: Host, rings_name: str = "", gate: Gate | None = None) -> None:
         self._host = host
+        self._gate = gate or Gate()
         self._rings_name = rings_name
         self._lock = threading.Lock()
         self._running: dict[int, HostedSession] = {}
@@ -82,6 +87,7 @@ class Service:
             if call.method == OPEN:
                 status, details = self._open_session(call)
             elif call.method == DESCRIBE:
+                self._gate.enter(call)
                 call.receive(FIRST_MESSAGE_SECONDS)
                 call.send(describe(self._host), flush=False)
                 status, details = Status.OK, ""
@@ -91,6 +97,8 @@ class Service:
             status, details = Status.INTERNAL, f"no message came for {FIRST_MESSAGE_SECONDS} s"
         except MessageRefused as refused:
             status, details = refused.args
+        except Refused as refused:
+            status, details = Status.UNAUTHENTICATED, refused.message
         except (CallGone, DeadTransport):
             pass
         except Exception:
@@ -115,32 +123,44 @@ class Service:
             os.close(connection)
 
     def _open_session(self, call: Call) -> tuple[int, str]:
-        """A session from Hello to its end; gives the status that the call ends with."""
+        """A session from what the guest shows to be let in to its end; gives the status that the call ends with."""
+        try:
+            grant = self._gate.enter(call)
+        except Refused as refused:
+            call.send(messages.write_refusal(refused), flush=False)
+            return Status.OK, ""
         data = call.receive(FIRST_MESSAGE_SECONDS)
         if data is None:
             return Status.OK, ""
         first = _message(data)
-        ticket = call.ticket()
         try:
-            if not isinstance(first, Greeting):
-                why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
-                raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
-            by_tcp = call.peer.startswith("tcp:")  # where guests of before rings_name come to no rings
-            if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
-                raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
-            admission = self._host.admit(first, call.peer)
+            with self._gate.session(grant):
+                return self._hold_session(call, grant, first)
         except Refused as refused:
             log.warning("a session of %s is refused: %s", call.peer, refused.message)
             call.send(messages.write_refusal(refused), flush=False)
             return Status.OK, ""
+
+    def _hold_session(self, call: Call, grant: Grant, first: Tape | messages.GuestMessage) -> tuple[int, str]:
+        """Raises Refused: there is no session."""
+        ticket = call.ticket()
+        if not isinstance(first, Greeting):
+            why = first.why if isinstance(first, messages.Malformed) else type(first).__name__
+            raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
+        by_tcp = call.peer.startswith("tcp:")  # where guests of before rings_name come to no rings
+        if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
+            raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
+        entrance = _entrance() if grant.entry is not None and self._host.has_processes else None
+        admission = self._host.admit(first, call.peer, quota=grant.memory, entrance=entrance)
         session = admission.session
         ended = _FAILED
         with self._lock:
             self._running[call.number] = session
         try:
+            self._gate.opened(grant, session=session.name, program=first.program, memory=admission.quota)
             passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
             name = self._rings_name if by_tcp and ticket is not None else ""
-            call.send(messages.write_welcome(admission, ticket, passage, name), flush=False)
+            call.send(messages.write_welcome(admission, ticket, passage, name, entrance), flush=False)
             if isinstance(session, Session):
                 ended = hold(session.name, lambda: converse(admission, call))
             else:
@@ -153,7 +173,14 @@ class Service:
             self._host.end(session, ended.why)
             if admission.manifests is not None:
                 admission.manifests.close()
+            self._gate.ended(grant, session=session.name, why=ended.why, device_nanoseconds=session.busy_nanoseconds)
         return ended.status, ended.details
+
+
+def _entrance() -> Entrance:
+    from farlane.backend.security.certificates import create_entrance  # what it loads only such sessions need
+
+    return create_entrance()
 
 
 def describe(host: Host) -> bytes:

@@ -13,6 +13,7 @@ Source: mission.md S1 point 1; protos/tape.md, "Processes".
 from __future__ import annotations
 
 import argparse
+import hmac
 import logging
 import os
 import signal
@@ -27,7 +28,7 @@ from farlane.backend.device.options import DeviceOptions
 from farlane.backend.host.host import Admission, Refused, open_session
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
-from farlane.backend.plane import Call, Server
+from farlane.backend.plane import Call, Security, Server
 from farlane.backend.server.edge import server_of_process
 from farlane.backend.server.service import OPEN, Status, converse, hold
 from farlane.backend.system import log as logs
@@ -102,6 +103,8 @@ class _Worker:
         self._device = device
         self._images = _Store(control)
         self._server: Server | None = None
+        self._token: str | None = None  # what the guest shows to be let in, where it has come by TLS
+        self._security: Security | None = None
         self._begun = threading.Lock()  # the session's messages come by one connection: whoever gets it is that
         self._over = threading.Event()
 
@@ -136,6 +139,9 @@ class _Worker:
                 wanted = message.fields
                 break
         self._images.forwarding = True
+        if wanted["token"] is not None:
+            self._token = f"Bearer {wanted['token']}"
+            self._security = Security.fixed(wanted["certificate"].encode(), wanted["key"].encode())
         try:
             session = open_session(
                 self._device,
@@ -157,7 +163,7 @@ class _Worker:
         session = self._session
         if message.kind is Kind.CONNECTION:
             if self._server is None:
-                self._server = server_of_process(self._serve_call, lambda call: session.interrupt())
+                self._server = server_of_process(self._serve_call, lambda call: session.interrupt(), self._security)
             self._server.adopt(message.take_descriptor(), message.fields["way"])
         elif message.kind is Kind.USAGE:
             self._control.send(Kind.USED, memory=session.used_bytes, busy=session.busy_nanoseconds)
@@ -173,6 +179,11 @@ class _Worker:
 
     def _serve_call(self, call: Call) -> None:
         """The guest's messages, on the thread of its connection."""
+        if self._token is not None and not hmac.compare_digest(
+            (call.authorization or "").encode(), self._token.encode()
+        ):
+            call.finish(Status.UNAUTHENTICATED, "this process has the session of another guest")
+            return
         if call.method not in ("", OPEN) or not self._begun.acquire(blocking=False):
             call.finish(
                 Status.UNIMPLEMENTED, "this is a session's process: it has the session's messages, by one connection"

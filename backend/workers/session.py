@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import CudaError, Description, Window
 from farlane.backend.errors import ProtocolError
-from farlane.backend.host.host import Ended, Reason, Refused
+from farlane.backend.host.host import Ended, Entrance, Reason, Refused
 from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers.control import Gone, Kind, Message
@@ -49,11 +49,14 @@ class SessionProcesses:
         checks: Sequence[str],
         images: SessionImages,
         known: Sequence[bytes],
+        entrance: Entrance | None = None,
     ) -> tuple[WorkerSession, Description]:
         """Raises Refused."""
         worker = self.pool.take()
         try:
-            session = WorkerSession(name, worker, images, known, tape_version, quota, checks, self.pool.release)
+            session = WorkerSession(
+                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance
+            )
         except BaseException:
             self.pool.release(worker)
             raise
@@ -77,12 +80,14 @@ class WorkerSession:
         quota: int,
         checks: Sequence[str],
         release: Callable[[Worker], None],
+        entrance: Entrance | None = None,
     ) -> None:
         """Opens the session in its worker.
 
         Args:
             known: digests of images that the guest knows of.
             release: takes the worker when the session has ended.
+            entrance: its own, for a guest that comes by TLS.
 
         Raises:
             Refused: the device has no room for it, or the worker has ended.
@@ -105,7 +110,16 @@ class WorkerSession:
                 image = images.find(digest)
                 if image is not None:
                     self._control.send(Kind.IMAGE, bulk=image, digest=digest.hex())
-            self._control.send(Kind.OPEN, name=name, tape_version=tape_version, quota=quota, checks=list(checks))
+            self._control.send(
+                Kind.OPEN,
+                name=name,
+                tape_version=tape_version,
+                quota=quota,
+                checks=list(checks),
+                certificate=entrance and entrance.certificate.decode("ascii"),
+                key=entrance and entrance.key.decode("ascii"),
+                token=entrance and entrance.token,
+            )
             with self._control.receive() as message:
                 kind, fields = message.kind, message.fields
         except Gone as error:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from farlane.frontend import connecting, settings, shim_library, steering
 from farlane.frontend.errors import UserError
-from farlane.frontend.hosts import parse_url
+from farlane.frontend.hosts import add_access, parse_url, set_access
+from farlane.hosturl import FORMS
 
 SHELLS = ("sh", "fish")
 
@@ -19,19 +20,22 @@ class EnvCommand:
     """Prints the variables that `farlane run` sets, for debuggers, IDEs and scripts that start programs themselves."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--host", metavar="URL", help="grpc://host:port or unix:///path (default: FARLANE_HOST)")
+        parser.add_argument("--host", metavar="URL", help=f"{FORMS} (default: FARLANE_HOST)")
+        add_access(parser)
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
         parser.add_argument("--check", metavar="WHAT", default="", help="look for errors in kernels (docs/check.md)")
         parser.add_argument("--shell", choices=SHELLS, default="sh", help="for sh and its relatives, or fish")
         parser.add_argument("--unset", action="store_true", help="print what takes it back")
 
     def run(self, arguments: argparse.Namespace) -> int:
+        before = dict(os.environ)
+        set_access(arguments)
         try:
             wanted = shim_library.without_guest(os.environ) if arguments.unset else _guest(arguments)
         except UserError as error:
             print(f"farlane: {error}", file=sys.stderr)
             return error.status
-        for line in lines(os.environ, wanted, arguments.shell):
+        for line in lines(before, wanted, arguments.shell):
             print(line)
         return 0
 

@@ -18,8 +18,9 @@ from farlane.frontend import program as programs
 from farlane.frontend import report as reports
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
-from farlane.frontend.hosts import parse_url
+from farlane.frontend.hosts import add_access, parse_url, set_access
 from farlane.frontend.sizes import parse_size
+from farlane.hosturl import FORMS
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -28,9 +29,8 @@ class RunCommand:
     """Starts an embedded host unless one is named, starts the program, reports, and ends with the program's exit status."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "--host", metavar="URL", help="grpc://host:port or unix:///path of a running `farlane serve`"
-        )
+        parser.add_argument("--host", metavar="URL", help=f"a running `farlane serve`: {FORMS}")
+        add_access(parser)
         parser.add_argument("--device", default=None, help="device of the embedded host (default: sim)")
         parser.add_argument(
             "--capability",
@@ -108,6 +108,7 @@ class RunCommand:
         if words[0] == "nvidia-smi" and os.environ.get(shim_library.SMI) != "off":
             words = ["/bin/sh", "-c", 'exec nvidia-smi "$@"', *words]  # the one of the program's PATH, not of ours
         outer = _leave_guest()
+        set_access(arguments)
         write_report = _report_writer(arguments.report)
         checks = _checks(arguments)
         mode = shim_library.deferral_mode(arguments.defer)

@@ -31,18 +31,21 @@ class Guest:
     """Runs programs against one host.
 
     Args:
-        url: grpc://host:port or unix:///path.
+        url: the host's.
         transport: as of `farlane run --transport`; None leaves what the environment says.
+        access: variables by which a host with TLS is known and lets the guest in.
     """
 
-    def __init__(self, url: str, transport: str | None = None) -> None:
+    def __init__(self, url: str, transport: str | None = None, access: Mapping[str, str] | None = None) -> None:
         self.url = url
         self.transport = transport
+        self.access = access or {}
 
     def environment(self, program: str, mode: str, report: Path | None = None) -> dict[str, str]:
         """The environment in which the program's CUDA calls go to the host; settings of ours from outside are dropped."""
         inspected = programs.inspect(Path(program))
         base = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
+        base |= self.access
         pattern = str(report / "%p.json") if report else None
         return shim_library.guest_environment(
             base,

@@ -1,9 +1,9 @@
-"""The URLs of hosts, for guests and hosts alike: `grpc://HOST:PORT` and `unix:///PATH`.
+"""The URLs of hosts, for guests and hosts alike: `grpc://HOST:PORT`, `farlane+tls://HOST:PORT` and `unix:///PATH`.
 
 Owns the grammar; who connects or listens there is the frontend's and the backend's. The shim reads the same URLs
-(frontend/shim/crates/client/src/config.rs); cases.tsv has examples that both must take or refuse alike.
+(frontend/shim/crates/client/src/endpoint.rs); cases.tsv has examples that both must take or refuse alike.
 
-    url  = "grpc://" host ":" port ["/"]  |  "unix://" path
+    url  = ("grpc://" | "farlane+tls://") host ":" port ["/"]  |  "unix://" path
     host = a name, an IPv4 address, or an IPv6 address in brackets: no "/", "@", ":" or white space, no "[" or "]"
     port = 1 to 65535 in decimal digits; for who listens also 0, any free one
     path = an absolute path of a file
@@ -15,7 +15,8 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-FORMS = "grpc://HOST:PORT or unix:///PATH"
+FORMS = "grpc://HOST:PORT, farlane+tls://HOST:PORT or unix:///PATH"
+PLAIN, TLS = "grpc", "farlane+tls"
 
 _TCP = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s/@:\[\]?#]+)):(?P<port>[0-9]{1,5})/?", re.ASCII)
 
@@ -24,16 +25,18 @@ class HostUrlError(ValueError):
     """A text that is no host URL; the message says what is wrong with it."""
 
 
-# Options of a grpcio channel to a host: HTTP/2 calls no host by the path of its socket, which grpcio does, and no proxy is in between.
+# Options of a grpcio channel to a host without TLS: HTTP/2 calls no host by the path of its socket, which grpcio does, and no
+# proxy is in between.
 CHANNEL_OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.enable_http_proxy", 0))
 
 
 @dataclass(frozen=True)
 class TcpUrl:
-    """A TCP port of a host. `host` is without brackets."""
+    """A TCP port of a host. `host` is without brackets; `tls`: the connection is encrypted, and the host proves its name."""
 
     host: str
     port: int
+    tls: bool = False
 
     @property
     def target(self) -> str:
@@ -41,7 +44,7 @@ class TcpUrl:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:
-        return f"grpc://{self.target}"
+        return f"{TLS if self.tls else PLAIN}://{self.target}"
 
     @property
     def local(self) -> bool:
@@ -82,7 +85,7 @@ def parse(text: str, *, listening: bool = False) -> HostUrl:
         listening: port 0 stands for any free one.
 
     Raises:
-        HostUrlError: it is neither form.
+        HostUrlError: it has none of the forms.
     """
     scheme, separator, rest = text.partition("://")
     if scheme == "unix" and separator:
@@ -91,7 +94,7 @@ def parse(text: str, *, listening: bool = False) -> HostUrl:
                 f"{text!r} is no host URL: a socket needs an absolute path, as in unix:///run/farlane.sock"
             )
         return UnixUrl(rest)
-    if scheme != "grpc" or not separator:
+    if scheme not in (PLAIN, TLS) or not separator:
         raise HostUrlError(f"{text!r} is no host URL: use {FORMS}")
     match = _TCP.fullmatch(rest)
     if match is None:
@@ -104,4 +107,4 @@ def parse(text: str, *, listening: bool = False) -> HostUrl:
             ipaddress.IPv6Address(match["bracketed"])
         except ValueError:
             raise HostUrlError(f"{text!r} is no host URL: {match['bracketed']} is no IPv6 address") from None
-    return TcpUrl(match["bracketed"] or match["name"], port)
+    return TcpUrl(match["bracketed"] or match["name"], port, scheme == TLS)

@@ -7,17 +7,28 @@ else that it does.
 from __future__ import annotations
 
 import grpc
-from farlane.hosturl import CHANNEL_OPTIONS, HostUrl
+from farlane.hosturl import HostUrl, HostUrlError
+from farlane.hosturl.channel import open_channel
 from farlane.v1 import admin_pb2
 
 
 class NoAnswer(Exception):
-    """The host cannot be reached; the message is for the user."""
+    """The host cannot be reached, or does not let the guest in. The message is for the user, and so is `advice`."""
+
+    def __init__(
+        self, message: str, advice: str = "Is `farlane serve` running there, and does it listen on that address?"
+    ):
+        super().__init__(message)
+        self.advice = advice
 
 
 def describe(url: HostUrl, seconds: float = 5.0) -> admin_pb2.DescribeReply:
     """Asks a host about itself. Raises NoAnswer."""
-    with grpc.insecure_channel(url.target, options=CHANNEL_OPTIONS) as channel:
+    try:
+        opened = open_channel(url)
+    except HostUrlError as error:
+        raise NoAnswer(f"no answer from {url}: {error}", "") from error
+    with opened as channel:
         call = channel.unary_unary(
             "/farlane.v1.AdminService/Describe",
             request_serializer=admin_pb2.DescribeRequest.SerializeToString,
@@ -27,5 +38,7 @@ def describe(url: HostUrl, seconds: float = 5.0) -> admin_pb2.DescribeReply:
             reply: admin_pb2.DescribeReply = call(admin_pb2.DescribeRequest(), timeout=seconds)
             return reply
         except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                raise NoAnswer(f"the host at {url} refused the guest: {error.details()}", "") from error
             status = error.code().name.lower().replace("_", " ")
             raise NoAnswer(f"no answer from {url}: {status}: {error.details()}") from error

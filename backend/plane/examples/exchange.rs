@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use plane::codec::Raw;
 use plane::socket::Socket;
 use rings::{Options, Rings, Waiting};
@@ -66,7 +66,7 @@ fn answer_calls(socket: Socket, down: usize) -> Result<(), Failure> {
             let echo = echo.clone();
             async move { Ok::<_, Infallible>(Grpc::new(Raw).streaming(echo, request).await) }
         });
-        Ok(http2::Builder::new(TokioExecutor::new()).serve_connection(socket.adopt()?, service).await?)
+        Ok(http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket.adopt()?), service).await?)
     })
 }
 
@@ -75,7 +75,7 @@ fn call(socket: Socket, up: usize, rounds: usize) -> Result<Vec<u128>, Failure> 
     runtime()?.block_on(async {
         let mut socket = Some(socket);
         let connector = tower::service_fn(move |_: Uri| {
-            ready(socket.take().ok_or(ErrorKind::AlreadyExists.into()).and_then(Socket::adopt))
+            ready(socket.take().ok_or(ErrorKind::AlreadyExists.into()).and_then(Socket::adopt).map(TokioIo::new))
         });
         let channel = Channel::from_static("http://localhost").connect_with_connector(connector).await?;
         let mut client = tonic::client::Grpc::new(channel);

@@ -50,12 +50,22 @@ pub enum Received {
     Refused(Status),
 }
 
+/// What a guest shows to be let in.
+#[derive(Default)]
+pub struct Shown {
+    /// The header of that name.
+    pub authorization: Option<String>,
+    /// Its own certificate (DER), which has been verified.
+    pub certificate: Option<Bytes>,
+}
+
 /// One call of a guest.
 pub struct Call {
     /// No other call of the process has it.
     pub number: u64,
     pub method: String,
     pub peer: String,
+    pub shown: Shown,
     shared: Arc<Shared>,
     runtime: Arc<Runtime>,
     /// `None`: the guest came by rings alone.
@@ -85,6 +95,7 @@ impl Call {
         runtime: Arc<Runtime>,
         incoming: Streaming<Bytes>,
         beside: bool,
+        shown: Shown,
     ) -> (Arc<Self>, Outgoing) {
         let shared = Arc::new(Shared::default());
         let (sender, messages) = mpsc::channel(1);
@@ -93,6 +104,7 @@ impl Call {
             number,
             method,
             peer,
+            shown,
             shared: shared.clone(),
             runtime,
             incoming: Mutex::new(Some(incoming)),
@@ -115,6 +127,7 @@ impl Call {
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             method: String::new(),
             peer: "rings:".to_owned(),
+            shown: Shown::default(),
             shared,
             runtime: Arc::new(Builder::new_current_thread().enable_time().build()?),
             incoming: Mutex::new(None),

@@ -3,21 +3,23 @@
 //! The connection's first call is served by the connection's own thread, further ones that come meanwhile by threads of their own. Whoever
 //! waits drives the sockets for all of them.
 
-use crate::call::{Call, Outgoing};
+use crate::call::{Call, Outgoing, Shown};
 use crate::codec::Raw;
 use crate::passage;
+use crate::security;
 use crate::server::Inner;
 use crate::socket::Socket;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::future::{ready, Future, Ready};
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 use tonic::body::Body;
@@ -28,6 +30,12 @@ use tonic::{Request, Response, Status, Streaming};
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
+/// How long a guest may take for TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an encrypted connection may be without a call: whoever has made it has shown nothing yet, or nothing that counts.
+const STRANGER: Duration = Duration::from_secs(10);
+/// The longest header that is kept of what a guest shows to be let in.
+const AUTHORIZATION_BYTES: usize = 512;
 /// Calls on one connection at once.
 const STREAMS: u32 = 100;
 
@@ -53,8 +61,11 @@ pub(crate) fn turn_away(inner: &Arc<Inner>, socket: Socket, why: &'static str) -
 
 fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io::Result<()> {
     let peer = socket.peer();
+    let encrypted = socket.is_encrypted();
     let beside = inner.options.rings && socket.is_of_this_machine();
     let runtime = Arc::new(Builder::new_current_thread().enable_all().build()?);
+    let limit = if refusing.is_some() { inner.options.refusal } else { HANDSHAKE };
+    let (stream, certificate) = security::open(inner, &runtime, socket, limit)?;
     let (calls, mut waiting) = unbounded_channel();
     let idle = Arc::new(AtomicBool::new(true));
     let service = Service(Guest {
@@ -65,11 +76,8 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         idle: idle.clone(),
         refusing,
         beside,
+        certificate,
     });
-    let socket = {
-        let _inside = runtime.enter();
-        socket.adopt()?
-    };
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -78,9 +86,13 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(inner.options.keepalive)
         .keep_alive_timeout(inner.options.keepalive_timeout)
-        .serve_connection(socket, service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut ended = runtime.spawn(connection);
-    let limit = if refusing.is_some() { inner.options.refusal } else { inner.options.silence };
+    let limit = match refusing {
+        Some(_) => inner.options.refusal,
+        None if encrypted => STRANGER,
+        None => inner.options.silence,
+    };
     loop {
         let call = runtime.block_on(async {
             tokio::select! {
@@ -111,6 +123,8 @@ struct Guest {
     refusing: Option<&'static str>,
     /// The guest can come to the rings' socket.
     beside: bool,
+    /// Its own, where it has shown one.
+    certificate: Option<Bytes>,
 }
 
 /// What HTTP/2's requests come to.
@@ -123,16 +137,25 @@ impl hyper::service::Service<http::Request<Incoming>> for Service {
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let method = request.uri().path().to_owned();
-        let begin = Begin { guest: self.0.clone(), method };
+        let shown = Shown { authorization: authorization(request.headers()), certificate: self.0.certificate.clone() };
+        let begin = Begin { guest: self.0.clone(), method, shown };
         let bytes = self.0.inner.options.message_bytes;
         Box::pin(async move { Ok(Grpc::new(Raw).max_decoding_message_size(bytes).streaming(begin, request).await) })
     }
+}
+
+/// The header's value, where it is one that a token can be in.
+fn authorization(headers: &http::HeaderMap) -> Option<String> {
+    let value = headers.get(http::header::AUTHORIZATION)?;
+    let short = value.len() <= AUTHORIZATION_BYTES;
+    value.to_str().ok().filter(|_| short).map(str::to_owned)
 }
 
 /// The beginning of one call.
 struct Begin {
     guest: Guest,
     method: String,
+    shown: Shown,
 }
 
 impl StreamingService<Bytes> for Begin {
@@ -147,12 +170,13 @@ impl StreamingService<Bytes> for Begin {
 
 impl Begin {
     fn begin(&mut self, incoming: Streaming<Bytes>) -> Result<Outgoing, Status> {
-        let Guest { inner, runtime, peer, calls, idle, refusing, beside } = &self.guest;
+        let Guest { inner, runtime, peer, calls, idle, refusing, beside, certificate: _ } = &self.guest;
         if let Some(why) = refusing {
             return Err(Status::resource_exhausted(*why));
         }
         let runtime = runtime.upgrade().ok_or_else(|| Status::unavailable("the host stops"))?;
-        let (call, outgoing) = Call::new(std::mem::take(&mut self.method), peer.clone(), runtime, incoming, *beside);
+        let (method, shown) = (std::mem::take(&mut self.method), std::mem::take(&mut self.shown));
+        let (call, outgoing) = Call::new(method, peer.clone(), runtime, incoming, *beside, shown);
         inner.admit(&call)?;
         if idle.swap(false, Ordering::AcqRel) {
             let sent = calls.send(call.clone());

@@ -11,6 +11,7 @@
 //! - [`server`]: calls, limits, stopping; [`listening`]: the sockets, and the thread that accepts
 //! - `connection`: one socket ([`socket`]), and the runtime that its threads drive in turn; [`codec`]: what gRPC carries
 //! - [`call`]: one call: messages in, messages out, its end
+//! - [`security`]: TLS of encrypted connections
 //! - [`message`]: a guest's message as far as the plane reads it
 //! - [`ring`]: messages through shared memory; [`placing`]: large ones, of which a part goes where it belongs
 //! - `passage`: connections for sessions in other processes
@@ -29,8 +30,10 @@ mod passage;
 pub mod placing;
 pub mod replay;
 pub mod ring;
+pub mod security;
 pub mod server;
 pub mod socket;
 
 pub use call::{Call, Gone, Received};
+pub use security::Security;
 pub use server::{Options, Serve, Server};

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
+    Tls(TcpListener),
     Unix(UnixListener),
     /// Where guests come to their rings.
     Rings(UnixListener),
@@ -27,6 +28,8 @@ pub enum Listener {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Tcp,
+    /// TCP whose bytes are encrypted (`security`).
+    Tls,
     Unix,
     Rings,
 }
@@ -36,6 +39,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
             Self::Unix => "unix",
             Self::Rings => "rings",
         }
@@ -53,10 +57,10 @@ impl Listener {
     pub unsafe fn adopt(descriptor: RawFd, kind: Kind) -> io::Result<Self> {
         // SAFETY: the caller's promise.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        if kind == Kind::Tcp {
+        if matches!(kind, Kind::Tcp | Kind::Tls) {
             let listener = TcpListener::from(owned);
             listener.set_nonblocking(true)?;
-            return Ok(Self::Tcp(listener));
+            return Ok(if kind == Kind::Tls { Self::Tls(listener) } else { Self::Tcp(listener) });
         }
         let listener = UnixListener::from(owned);
         listener.set_nonblocking(true)?;
@@ -66,6 +70,7 @@ impl Listener {
     fn accept(&self, inner: &Arc<Inner>) -> io::Result<()> {
         match self {
             Self::Tcp(listener) => inner.connect(Socket::Tcp(listener.accept()?.0)),
+            Self::Tls(listener) => inner.connect(Socket::Tls(listener.accept()?.0)),
             Self::Unix(listener) => inner.connect(Socket::Unix(listener.accept()?.0)),
             Self::Rings(listener) => ring::admit(inner, listener.accept()?.0),
         }
@@ -74,7 +79,7 @@ impl Listener {
 
     fn descriptor(&self) -> RawFd {
         match self {
-            Self::Tcp(listener) => listener.as_raw_fd(),
+            Self::Tcp(listener) | Self::Tls(listener) => listener.as_raw_fd(),
             Self::Unix(listener) | Self::Rings(listener) => listener.as_raw_fd(),
         }
     }

@@ -3,10 +3,11 @@
 //! The first connection stays with the host: it admits the session there and says how it ends. The Welcome names a
 //! ticket. A guest without rings connects to the same address again and says `PREAMBLE` and the ticket, before anything
 //! else. The host reads these bytes alone and passes the connection's descriptor on. From then on no message of the
-//! session goes through the host. HTTP/2 begins with another byte (`PRI *`), so each connection's first byte tells
-//! which of the two it is.
+//! session goes through the host. HTTP/2 begins with another byte (`PRI *`), and so does TLS (22), so each connection's
+//! first byte tells what it is. The ticket is said before TLS begins, and TLS is the other process's: a ticket that was
+//! overheard ends a session's way there, but lets its finder into nothing (`Welcome.process_token`).
 //!
-//! Source: protos/tape.md, "Processes"; RFC 9113, 3.4.
+//! Source: protos/tape.md, "Processes" and "TLS"; RFC 9113, 3.4.
 
 use crate::listening::Kind;
 use crate::ring::{Ticket, PATIENCE, TICKET_BYTES};
@@ -27,13 +28,14 @@ pub(crate) fn pass(inner: &Arc<Inner>, socket: Socket) -> io::Result<Option<Sock
         return Ok(Some(socket));
     }
     let Some(ticket) = socket.ticket()? else {
-        return Err(io::Error::new(ErrorKind::InvalidData, "it begins neither with HTTP/2 nor with a ticket"));
+        return Err(io::Error::new(ErrorKind::InvalidData, "it begins with a ticket that is none"));
     };
     let Some(call) = inner.take_passage(&ticket) else {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "a ticket that no session has"));
     };
     let (connection, kind): (OwnedFd, Kind) = match socket {
         Socket::Tcp(stream) => (stream.into(), Kind::Tcp),
+        Socket::Tls(stream) => (stream.into(), Kind::Tls),
         Socket::Unix(stream) => (stream.into(), Kind::Unix),
     };
     inner.hand(&call, connection, kind);
@@ -58,7 +60,7 @@ impl Socket {
     /// Reads wait, for as long as a guest may take to say its ticket.
     fn block(&self) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => {
+            Self::Tcp(stream) | Self::Tls(stream) => {
                 stream.set_nonblocking(false)?;
                 stream.set_read_timeout(Some(PATIENCE))
             }
@@ -73,7 +75,7 @@ impl Socket {
     fn ticket(&self) -> io::Result<Option<Ticket>> {
         let mut said = [0; PREAMBLE.len() + TICKET_BYTES];
         match self {
-            Self::Tcp(stream) => <&TcpStream>::read_exact(&mut &*stream, &mut said)?,
+            Self::Tcp(stream) | Self::Tls(stream) => <&TcpStream>::read_exact(&mut &*stream, &mut said)?,
             Self::Unix(stream) => <&UnixStream>::read_exact(&mut &*stream, &mut said)?,
         }
         Ok(said.strip_prefix(&PREAMBLE).and_then(|ticket| ticket.try_into().ok()))
@@ -83,7 +85,7 @@ impl Socket {
 impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         match self {
-            Self::Tcp(stream) => stream.as_raw_fd(),
+            Self::Tcp(stream) | Self::Tls(stream) => stream.as_raw_fd(),
             Self::Unix(stream) => stream.as_raw_fd(),
         }
     }

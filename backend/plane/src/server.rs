@@ -7,6 +7,7 @@ use crate::call::Call;
 use crate::connection;
 use crate::listening::{listen, Kind, Listener};
 use crate::ring::{self, Ticket};
+use crate::security::Security;
 use crate::socket::Socket;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
@@ -60,6 +61,8 @@ pub struct Options {
     pub hands: bool,
     /// How long a connection beyond the limit is told so.
     pub refusal: Duration,
+    /// Of encrypted connections; without it there are none.
+    pub security: Option<Arc<Security>>,
 }
 
 impl Default for Options {
@@ -74,6 +77,7 @@ impl Default for Options {
             rings: false,
             hands: false,
             refusal: Duration::from_secs(1),
+            security: None,
         }
     }
 }
@@ -293,6 +297,7 @@ impl Server {
     pub fn adopt(&self, connection: OwnedFd, kind: Kind) {
         match kind {
             Kind::Tcp => self.inner.connect(Socket::Tcp(connection.into())),
+            Kind::Tls => self.inner.connect(Socket::Tls(connection.into())),
             Kind::Unix => self.inner.connect(Socket::Unix(connection.into())),
             Kind::Rings => ring::take_over(&self.inner, connection.into()),
         }

@@ -64,7 +64,7 @@ class Object(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., size: _Optional[int] = ..., has_manifest: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket", "process_ticket", "rings_name")
+    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket", "process_ticket", "process_certificate", "process_token", "rings_name")
     TAPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,8 @@ class Welcome(_message.Message):
     CHECKS_FIELD_NUMBER: _ClassVar[int]
     RINGS_TICKET_FIELD_NUMBER: _ClassVar[int]
     PROCESS_TICKET_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_TOKEN_FIELD_NUMBER: _ClassVar[int]
     RINGS_NAME_FIELD_NUMBER: _ClassVar[int]
     tape_version: int
     host_version: str
@@ -100,8 +102,10 @@ class Welcome(_message.Message):
     checks: _containers.RepeatedScalarFieldContainer[str]
     rings_ticket: bytes
     process_ticket: bytes
+    process_certificate: bytes
+    process_token: str
     rings_name: str
-    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ..., rings_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ..., process_certificate: _Optional[bytes] = ..., process_token: _Optional[str] = ..., rings_name: _Optional[str] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("identity", "content")

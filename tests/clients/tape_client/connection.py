@@ -13,13 +13,14 @@ from typing import Any
 
 import grpc
 from farlane.frontend.errors import UserError
-from farlane.hosturl import CHANNEL_OPTIONS, HostUrl
+from farlane.hosturl import HostUrl
+from farlane.hosturl.channel import open_channel
 from farlane.v1 import session_pb2 as pb
 
 from tape_client import generated_operations as operations
 
 _MAX_REPLY_BYTES = 16 << 20
-_OPTIONS = [("grpc.max_receive_message_length", _MAX_REPLY_BYTES), *CHANNEL_OPTIONS]
+_OPTIONS = [("grpc.max_receive_message_length", _MAX_REPLY_BYTES)]
 
 
 class ConnectionLost(UserError):
@@ -48,7 +49,7 @@ class Connection:
         self.bytes_down = 0
         self.closed = False
         self._outgoing: queue.SimpleQueue[pb.GuestMessage | None] = queue.SimpleQueue()
-        self._channel = grpc.insecure_channel(url.target, options=_OPTIONS)
+        self._channel = open_channel(url, _OPTIONS)
         method = self._channel.stream_stream(
             "/farlane.v1.SessionService/Open",
             request_serializer=pb.GuestMessage.SerializeToString,

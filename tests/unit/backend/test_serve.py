@@ -66,6 +66,28 @@ def test_any_free_port_and_a_socket_at_once(start: Start, tmp_path: Path) -> Non
     assert describe(endpoints[1]).devices[0].backend == "null"
 
 
+@pytest.mark.parametrize("address", ["0.0.0.0", "[::]", "gpu-host.example"])
+def test_other_machines_do_not_come_without_tls(start: Start, address: str) -> None:
+    _, errors = start("--listen", f"grpc://{address}:0").communicate(timeout=30)
+    assert "farlane host init" in errors
+    assert f"farlane+tls://{address}:0" in errors
+    assert "--insecure" in errors
+    assert errors.count("\n") == 1
+
+
+def test_insecure_is_for_those_who_mean_it(start: Start) -> None:
+    process = start("--listen", "grpc://0.0.0.0:0", "--insecure")
+    endpoint = listening(process)
+    assert describe(f"127.0.0.1:{endpoint.rpartition(':')[2]}").devices[0].backend == "null"
+
+
+def test_tls_needs_the_folder(start: Start, tmp_path: Path) -> None:
+    process = start("--listen", "farlane+tls://127.0.0.1:0", "--folder", str(tmp_path))
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert f"`farlane host init --folder {tmp_path}` makes them" in errors
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_stop_it(start: Start, tmp_path: Path, number: signal.Signals) -> None:
     process = start("--listen", f"unix://{tmp_path}/s", "--log-level", "info")
@@ -256,7 +278,7 @@ class TestDevices:
 
     def test_of_no_host(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert devices.main(["--host", f"unix://{tmp_path}/none"]) == 1
-        assert "is `farlane serve` running there?" in capsys.readouterr().err
+        assert "Is `farlane serve` running there" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,9 @@ def test_cases(case: list[str]) -> None:
             hosturl.parse(text)
         return
     url = hosturl.parse(text)
-    assert url == (hosturl.TcpUrl(parts[0], int(parts[1])) if meaning == "tcp" else hosturl.UnixUrl(parts[0]))
+    assert url == (
+        hosturl.TcpUrl(parts[0], int(parts[1]), meaning == "tls") if meaning != "unix" else hosturl.UnixUrl(parts[0])
+    )
     assert hosturl.parse(str(url)) == url
 
 

@@ -16,12 +16,14 @@ mod standing;
 use bytes::Bytes;
 use plane::call::Code;
 use plane::listening::{Kind, Listener};
+use plane::security::Files;
 use plane::{Gone, Options, Received, Serve};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +78,16 @@ impl Call {
     #[getter]
     fn peer(&self) -> &str {
         &self.inner.peer
+    }
+
+    #[getter]
+    fn authorization(&self) -> Option<&str> {
+        self.inner.shown.authorization.as_deref()
+    }
+
+    #[getter]
+    fn certificate(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
+        self.inner.shown.certificate.as_ref().map(|found| PyBytes::new(py, found).unbind())
     }
 
     /// What the guest is to say at the rings' socket, once; None where it cannot come there.
@@ -176,14 +188,38 @@ impl Serve for Functions {
 }
 
 fn kind_of(name: &str) -> PyResult<Kind> {
-    let known = [Kind::Tcp, Kind::Unix, Kind::Rings].into_iter().find(|kind| kind.name() == name);
+    let known = [Kind::Tcp, Kind::Tls, Kind::Unix, Kind::Rings].into_iter().find(|kind| kind.name() == name);
     known.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no kind of socket")))
+}
+
+/// What encrypted connections are made with.
+///
+/// Raises OSError.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+struct Security {
+    inner: Arc<plane::Security>,
+}
+
+#[pymethods]
+impl Security {
+    /// Files in PEM, which are read again when they have changed.
+    #[new]
+    fn new(certificate: PathBuf, key: PathBuf, authorities: PathBuf) -> PyResult<Self> {
+        let files = Files { certificate, key, authorities };
+        Ok(Self { inner: Arc::new(plane::Security::from_files(files).map_err(PyOSError::new_err)?) })
+    }
+
+    /// One certificate and its key, in PEM. Guests show none.
+    #[staticmethod]
+    fn fixed(certificate: &[u8], key: &[u8]) -> PyResult<Self> {
+        Ok(Self { inner: Arc::new(plane::Security::fixed(certificate, key).map_err(PyOSError::new_err)?) })
+    }
 }
 
 /// A server that listens.
 ///
 /// Args:
-///     listeners: (file descriptor of a listening socket, "tcp", "unix" or "rings"); the server owns them from now on.
+///     listeners: (file descriptor of a listening socket, "tcp", "tls", "unix" or "rings"); the server owns them from now on.
 ///     serve: is given each call, on a thread of the call's own, and finishes it.
 ///     cancelled: is given a call that was cancelled while its thread is busy elsewhere.
 ///     warn: is given a text for the log.
@@ -199,7 +235,7 @@ struct Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (listeners, serve, cancelled, warn, *, calls, connections, message_bytes, keepalive, keepalive_timeout, hand = None))]
+    #[pyo3(signature = (listeners, serve, cancelled, warn, *, calls, connections, message_bytes, keepalive, keepalive_timeout, hand = None, security = None))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         listeners: Vec<(RawFd, String)>,
@@ -212,6 +248,7 @@ impl Server {
         keepalive: f64,
         keepalive_timeout: f64,
         hand: Option<Py<PyAny>>,
+        security: Option<&Security>,
     ) -> PyResult<Self> {
         let options = Options {
             calls,
@@ -221,6 +258,7 @@ impl Server {
             keepalive_timeout: seconds(keepalive_timeout)?,
             rings: listeners.iter().any(|(_, kind)| kind == "rings"),
             hands: hand.is_some(),
+            security: security.map(|security| security.inner.clone()),
             ..Options::default()
         };
         let listeners: PyResult<Vec<_>> = listeners
@@ -268,6 +306,7 @@ fn read_tape(py: Python<'_>, message: &Bound<'_, PyBytes>) -> Option<Tape> {
 #[pymodule]
 fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Server>()?;
+    module.add_class::<Security>()?;
     module.add_class::<Call>()?;
     module.add_class::<Tape>()?;
     module.add_class::<device::Ranges>()?;

@@ -2,7 +2,7 @@
 //!
 //! - [`columns`]: a REPEAT's columns, checked, and what they hold in an iteration
 //! - [`template`]: a TEMPLATE's content, checked
-//! - [`turns`]: iterations that are to be done, and where the values of their holes come from
+//! - [`turns`]: iterations that are to be done, and the values of their holes
 //! - [`store`]: the templates of a session
 //! - [`plans`]: which loops a device repeats by itself
 //! - [`upcoming`]: the launches that come next

@@ -212,7 +212,7 @@ fn hostile_tapes(share: u64, new: impl Fn() -> Session) {
                     3 => write::memset(w, at, next() % 400, size, next() % 5, 7, 1 << (next() % 3), KNOWN),
                     4 => write::free(w, [1, 666][next() as usize % 2]),
                     5 => launch(w, next() as u32 % 4),
-                    6 => loops::hostile(w, &mut next),
+                    6 => loops::hostile(w, base, &mut next),
                     7 => write::device_reset(w, 4),
                     8 => write::context(w, 16 + next() as u32 % 3, false),
                     _ => write::stream_synchronize(w, next() as u32 % 3, 3),

@@ -15,7 +15,9 @@ def test_what_is_parsed_can_be_listened_on() -> None:
     assert parse("grpc://localhost:0") == TcpEndpoint("localhost", 0)
     assert parse("unix:///run/farlane.sock") == UnixEndpoint("/run/farlane.sock")
     assert str(parse("grpc://[::1]:7070")) == "grpc://[::1]:7070"
-    with pytest.raises(EndpointError, match=r"'7070' is no host URL: use grpc://HOST:PORT or unix:///PATH"):
+    with pytest.raises(
+        EndpointError, match=r"'7070' is no host URL: use grpc://HOST:PORT, farlane\+tls://HOST:PORT or unix:///PATH"
+    ):
         parse("7070")
 
 

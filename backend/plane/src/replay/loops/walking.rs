@@ -110,10 +110,7 @@ impl<C: Control> Walk<'_, C> {
 
     /// The plan of a loop that a device is to be asked for.
     fn plan(&mut self, turns: &Turns) -> Planned<C::Plan, C::Abort> {
-        let Some(columns) = turns.columns() else {
-            return Ok(None);
-        };
-        let (template, count) = (&turns.template, turns.left);
+        let (template, columns, count) = (&turns.template, &turns.columns, turns.left);
         let loops = &mut self.replay.loops;
         let worth = loops.prices.of(&self.replay.direct);
         let mut choice = loops.plans.choose(template, columns, count, worth);
@@ -143,9 +140,7 @@ impl<C: Control> Walk<'_, C> {
         body: &mut [u8],
         fresh: bool,
     ) -> Result<Result<bool, CudaError>, End<C::Abort>> {
-        let Some(columns) = turns.columns().cloned() else {
-            return Ok(Ok(false));
-        };
+        let columns = turns.columns.clone();
         self.replay.asked = true;
         let results = self.replay.results.buffer();
         let stop = match self.control.repeat(&plan.hand, &columns, turns.at, turns.left, fresh, results) {

@@ -1,5 +1,6 @@
 //! How a session is to be opened: the endpoint, the mode of deferral, the flush rules, from the environment or by hand.
 
+use crate::endpoint::Endpoint;
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
@@ -43,6 +44,31 @@ impl FromStr for Mode {
     }
 }
 
+/// What becomes of loops that have a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decided {
+    /// The host leads them where nothing forbids it.
+    #[default]
+    Auto,
+    /// They are the program's.
+    Off,
+    /// They are the program's, and each of its calls is compared with its slice.
+    Verify,
+}
+
+impl FromStr for Decided {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            "verify" => Ok(Self::Verify),
+            _ => Err(ConfigError(format!("FARLANE_LOOPS is \"{text}\": it must be auto, off or verify"))),
+        }
+    }
+}
+
 /// What carries messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
@@ -67,72 +93,6 @@ impl FromStr for Transport {
     }
 }
 
-/// Where the host listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
-    Tcp { host: String, port: u16 },
-    Unix(PathBuf),
-}
-
-impl Endpoint {
-    /// Whether what is sent stays on this machine.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Unix(_) => true,
-            Self::Tcp { host, .. } => {
-                host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-            }
-        }
-    }
-}
-
-impl FromStr for Endpoint {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = |what: &str| {
-            Err(ConfigError(format!("\"{text}\" {what}: the host is grpc://NAME:PORT or unix:///PATH (FARLANE_HOST)")))
-        };
-        if let Some(path) = text.strip_prefix("unix://") {
-            return if path.starts_with('/') && !path.ends_with('/') && !path.contains('\0') {
-                Ok(Self::Unix(PathBuf::from(path)))
-            } else {
-                wrong("does not name an absolute path")
-            };
-        }
-        let Some(address) = text.strip_prefix("grpc://") else {
-            return wrong("is not the address of a host");
-        };
-        let Some((host, port)) = address.strip_suffix('/').unwrap_or(address).rsplit_once(':') else {
-            return wrong("has no port");
-        };
-        let bracketed = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        let valid = match bracketed {
-            Some(inside) => inside.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || "/:[]@?#".contains(c)),
-        };
-        if !valid {
-            return wrong("has no valid host name");
-        }
-        let digits = (1..=5).contains(&port.len()) && port.bytes().all(|digit| digit.is_ascii_digit());
-        match port.parse::<u16>() {
-            Ok(port) if digits && port != 0 => Ok(Self::Tcp { host: bracketed.unwrap_or(host).to_owned(), port }),
-            _ => wrong("has no valid port"),
-        }
-    }
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "grpc://[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "grpc://{host}:{port}"),
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
-        }
-    }
-}
-
 /// What a host may be asked to look for, and that the context goes on after it (tape.md, "Checks").
 const CHECKS: [&str; 5] = ["memory", "race", "init", "leak", "continue"];
 
@@ -148,12 +108,78 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// How the guest knows its host, and what it shows to be let in. All of it is for TLS only: nothing secret goes over a
+/// connection that is not encrypted.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// The certificates of the authorities that the host's may be signed by; none: the system's.
+    pub ca: Option<PathBuf>,
+    pub token: Option<Token>,
+    /// The files of a client certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl Access {
+    /// The settings of this process's environment.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`].
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_variables(&|name: &str| env::var_os(name))
+    }
+
+    fn from_variables<V: AsRef<OsStr>>(variable: &impl Fn(&str) -> Option<V>) -> Result<Self, ConfigError> {
+        let file = |name: &str| text_of(variable, name).map(|found| found.map(PathBuf::from));
+        let token = match (text_of(variable, "FARLANE_TOKEN")?, file("FARLANE_TOKEN_FILE")?) {
+            (Some(token), _) => Some(Token::Given(token)),
+            (None, found) => found.map(Token::File),
+        };
+        let identity = match (file("FARLANE_CERTIFICATE")?, file("FARLANE_KEY")?) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                let message =
+                    "FARLANE_CERTIFICATE and FARLANE_KEY name two files that belong together: set both or none";
+                return Err(ConfigError(message.to_owned()));
+            }
+        };
+        Ok(Self { ca: file("FARLANE_CA")?, token, identity })
+    }
+}
+
+/// A variable's text; an empty one counts as absent.
+fn text_of<V: AsRef<OsStr>>(variable: &impl Fn(&str) -> Option<V>, name: &str) -> Result<Option<String>, ConfigError> {
+    match variable(name).map(|value| value.as_ref().to_owned().into_string()) {
+        None => Ok(None),
+        Some(Ok(text)) => Ok(Some(text).filter(|text| !text.is_empty())),
+        Some(Err(_)) => Err(ConfigError(format!("{name} is not valid UTF-8"))),
+    }
+}
+
+/// Where the token is.
+#[derive(Clone)]
+pub enum Token {
+    Given(String),
+    File(PathBuf),
+}
+
+/// A token is never printed.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(_) => f.write_str("Given"),
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+        }
+    }
+}
+
 /// What [`crate::Session::open`] needs to know.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub endpoint: Endpoint,
     pub transport: Transport,
     pub mode: Mode,
+    pub decided: Decided,
     /// A group is sent as soon as it has this many bytes.
     pub group_bytes: usize,
     /// A group is sent when its first record is this old and the host has nothing else to do.
@@ -168,6 +194,7 @@ pub struct Config {
     pub payloads: bool,
     /// What the host is to look for in kernels (`farlane run --check`).
     pub checks: Vec<String>,
+    pub access: Access,
 }
 
 impl Config {
@@ -181,6 +208,7 @@ impl Config {
         Self {
             endpoint,
             transport: Transport::default(),
+            decided: Decided::default(),
             mode: Mode::default(),
             group_bytes: Self::GROUP_BYTES,
             age: Self::AGE,
@@ -189,6 +217,7 @@ impl Config {
             report: None,
             payloads: true,
             checks: Vec::new(),
+            access: Access::default(),
         }
     }
 
@@ -205,11 +234,7 @@ impl Config {
     /// # Errors
     /// As [`Config::from_env`].
     pub fn from_variables<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Result<Self, ConfigError> {
-        let text = |name: &str| match variable(name).map(|value| value.as_ref().to_owned().into_string()) {
-            None => Ok(None),
-            Some(Ok(text)) => Ok(Some(text).filter(|text| !text.is_empty())),
-            Some(Err(_)) => Err(ConfigError(format!("{name} is not valid UTF-8"))),
-        };
+        let text = |name: &str| text_of(&variable, name);
         let Some(host) = text("FARLANE_HOST")? else {
             return Err(ConfigError(
                 "FARLANE_HOST is not set: start the program with `farlane run`, or set it to grpc://NAME:PORT or \
@@ -220,6 +245,9 @@ impl Config {
         let mut config = Self::new(host.parse()?);
         if let Some(mode) = text("FARLANE_DEFER")? {
             config.mode = mode.parse()?;
+        }
+        if let Some(decided) = text("FARLANE_LOOPS")? {
+            config.decided = decided.parse()?;
         }
         if let Some(transport) = text("FARLANE_TRANSPORT")? {
             config.transport = transport.parse()?;
@@ -250,6 +278,7 @@ impl Config {
                 )));
             }
         }
+        config.access = Access::from_variables(&variable)?;
         // A program of several processes leaves one report for each.
         config.report =
             text("FARLANE_REPORT")?.map(|name| PathBuf::from(name.replace("%p", &std::process::id().to_string())));
@@ -260,66 +289,6 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn endpoint(text: &str) -> Result<Endpoint, String> {
-        text.parse::<Endpoint>().map_err(|e| e.to_string())
-    }
-
-    /// The cases that the Python side's parser is tested with, too.
-    #[test]
-    fn host_urls_mean_the_same_on_both_sides() {
-        let cases = include_str!("../../../../../protos/hosturl/cases.tsv");
-        let mut taken = 0;
-        for line in cases.lines().filter(|line| !line.starts_with('#')) {
-            let parts: Vec<&str> = line.split('\t').collect();
-            let expected = match parts[1..] {
-                ["tcp", host, port] => Some(Endpoint::Tcp { host: host.into(), port: port.parse().unwrap() }),
-                ["unix", path] => Some(Endpoint::Unix(path.into())),
-                ["refused"] => None,
-                _ => panic!("{line}"),
-            };
-            let found = endpoint(parts[0]).ok();
-            assert_eq!(found, expected, "{line}");
-            if let Some(url) = found {
-                assert_eq!(endpoint(&url.to_string()), Ok(url));
-                taken += 1;
-            }
-        }
-        assert!(taken > 5);
-    }
-
-    #[test]
-    fn local_endpoints_are_known() {
-        for (text, local) in [
-            ("unix:///s", true),
-            ("grpc://localhost:1", true),
-            ("grpc://127.0.0.2:1", true),
-            ("grpc://[::1]:1", true),
-            ("grpc://10.0.0.1:1", false),
-            ("grpc://host:1", false),
-        ] {
-            assert_eq!(endpoint(text).map(|e| e.is_local()), Ok(local), "{text}");
-        }
-    }
-
-    #[test]
-    fn bad_endpoints_say_what_is_wrong() {
-        for (text, word) in [
-            ("localhost:7000", "not the address"),
-            ("http://h:1", "not the address"),
-            ("grpc://h", "no port"),
-            ("grpc://h:0", "valid port"),
-            ("grpc://h:65536", "valid port"),
-            ("grpc://:80", "host name"),
-            ("grpc://a/b:80", "host name"),
-            ("grpc://::1:80", "host name"),
-            ("unix://relative", "absolute"),
-            ("", "not the address"),
-        ] {
-            let message = endpoint(text).expect_err(text);
-            assert!(message.contains(word) && message.contains("grpc://NAME:PORT"), "{message}");
-        }
-    }
 
     fn from(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
         Config::from_variables(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))

@@ -30,19 +30,27 @@ pub(crate) enum Written {
     Led,
     /// So it does, and its result comes from the stream.
     Question,
+    /// It is on the tape, and its result is the slice's, too.
+    Compared,
 }
 
 impl Shared {
-    /// Has the host lead a loop at whose entry the calling thread is. False: it is not led.
-    pub(crate) fn lead(&self, lead: Lead) -> Result<bool, Failure> {
+    /// Has the host lead a loop at whose entry the calling thread is, or compares the loop's calls with its slice. False: neither.
+    pub(crate) fn lead(&self, lead: Lead, verify: bool) -> Result<bool, Failure> {
         let mut outbox = self.lock_to_append()?;
         if outbox.following.is_some() {
             return Ok(false);
         }
+        if verify {
+            let Some(following) = Following::new(lead, 0, true) else { return Ok(false) };
+            outbox.following = Some(Box::new(following));
+            self.led.store(true, Ordering::Release);
+            return Ok(true);
+        }
         outbox.close_loops(Reason::Sync);
         let Outbox { leads, writer, .. } = &mut *outbox;
         let Some(number) = leads.define(&lead, writer) else { return Ok(false) };
-        let Some(mut following) = Following::new(lead, number) else { return Ok(false) };
+        let Some(mut following) = Following::new(lead, number, false) else { return Ok(false) };
         self.counters.round_trips.add(1);
         let inputs = following.inputs();
         let first = following.bounds();
@@ -118,13 +126,14 @@ impl Shared {
     pub(crate) fn follow(&self, outbox: &mut Outbox, mark: usize) -> Result<Written, Failure> {
         let origin = (self.origin())();
         let records = outbox.writer.as_slice()[mark..].to_vec();
-        let mut written = Written::Led;
+        let verifies = outbox.following.as_ref().is_some_and(|following| following.verifies);
+        let mut written = if verifies { Written::OnTape } else { Written::Led };
         let mut at = 0;
         while let Some(length) = tape::record_length(&records[at..]) {
             let Some(following) = &mut outbox.following else { return Ok(Written::OnTape) };
             match following.take(&records[at..at + length], origin.site) {
                 Taken::Yes => {}
-                Taken::Question => written = Written::Question,
+                Taken::Question => written = if verifies { Written::Compared } else { Written::Question },
                 Taken::Over if at == 0 => {
                     outbox.writer.truncate(mark);
                     self.end_led(outbox)?;
@@ -136,8 +145,26 @@ impl Shared {
             }
             at += length;
         }
-        outbox.writer.truncate(mark);
+        if !verifies {
+            outbox.writer.truncate(mark);
+        }
         Ok(written)
+    }
+
+    /// The slice learns what has come for a question that the program has asked by itself.
+    pub(crate) fn compare(&self, question: &Waiter) -> Result<(), Failure> {
+        let Some(answer) = self.wait(question) else { return Err(self.over()) };
+        let mut outbox = self.lock_running()?;
+        let Some(following) = &mut outbox.following else { return Ok(()) };
+        if answer.error != 0 {
+            return self.end_led(&mut outbox);
+        }
+        // SAFETY: what was asked is there, and the thread that asked has not returned to the program.
+        let bytes = unsafe { question.copied() };
+        if following.wants_bytes() && !following.arrived(&bytes) {
+            return Err(self.break_off("a copy of a loop has another size than its slice says"));
+        }
+        Ok(())
     }
 
     /// The program has left the loop, or the host leads no further. What the host has still to do of it, it does.
@@ -145,7 +172,7 @@ impl Shared {
         let Some(mut following) = outbox.following.take() else { return Ok(()) };
         self.led.store(false, Ordering::Release);
         following.count(&mut outbox.leads.counts);
-        let told = if following.has_left() && !following.over {
+        let told = if !following.verifies && following.has_left() && !following.over {
             self.post_while(outbox, &mut following, None, (0, 0))
         } else {
             Ok(())

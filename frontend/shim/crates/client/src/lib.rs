@@ -12,6 +12,7 @@
 
 mod config;
 mod connection;
+mod endpoint;
 mod error;
 #[allow(clippy::all, clippy::pedantic, dead_code, missing_docs)]
 #[rustfmt::skip]
@@ -27,9 +28,10 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Endpoint, Mode, Transport};
+pub use config::{Access, Config, ConfigError, Decided, Mode, Token, Transport};
 pub use connection::admin::describe_host;
 pub use connection::thread::spawn;
+pub use endpoint::Endpoint;
 pub use error::{Failure, OpenError, OpenReason};
 pub use generated_farlane_v1::Object;
 pub use generated_farlane_v1::{DescribeReply, DeviceDescription, OpenSession, Welcome};

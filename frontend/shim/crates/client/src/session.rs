@@ -17,7 +17,7 @@ use crate::outgoing::following::Lead;
 use crate::report::counters::Counters;
 use crate::report::{self, CallSummary};
 use crate::shared::Shared;
-use crate::{log, Config, Failure, Mode, OpenError, Welcome};
+use crate::{log, Config, Decided, Failure, Mode, OpenError, Welcome};
 use recorder::{Origin, PredictedLaunch};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +50,7 @@ pub struct Session {
     shared: Arc<Shared>,
     welcome: Welcome,
     mode: Mode,
+    decided: Decided,
     report: Option<PathBuf>,
     local: bool,
     payloads: bool,
@@ -71,6 +72,7 @@ impl Session {
             shared,
             welcome,
             mode: config.mode,
+            decided: config.decided,
             report: config.report.clone(),
             local: config.endpoint.is_local(),
             payloads: config.payloads,
@@ -266,13 +268,18 @@ impl Session {
     /// # Errors
     /// [`Failure::Dead`].
     pub fn lead(&self, lead: Lead) -> Result<bool, Failure> {
-        self.shared.lead(lead)
+        self.shared.lead(lead, self.decided == Decided::Verify)
     }
 
-    /// Whether the host can lead loops.
+    /// Whether loops that have a slice are led by the host, or compared with it.
     #[must_use]
     pub fn can_lead(&self) -> bool {
-        self.mode == Mode::Loops && self.welcome.tape_version >= WITH_SLICES
+        let wanted = match self.decided {
+            Decided::Auto => self.welcome.tape_version >= WITH_SLICES,
+            Decided::Off => false,
+            Decided::Verify => true,
+        };
+        wanted && self.mode == Mode::Loops
     }
 
     /// Whether the host leads a loop.

@@ -198,9 +198,10 @@ impl Shared {
         }
         if self.is_led() {
             let written = self.follow(outbox, mark)?;
-            if written != Written::OnTape {
-                return Ok(written);
+            if matches!(written, Written::OnTape | Written::Compared) {
+                outbox.appended(mark, self.origin());
             }
+            return Ok(written);
         }
         outbox.appended(mark, self.origin());
         Ok(Written::OnTape)
@@ -287,9 +288,10 @@ impl Shared {
     ) -> Result<bool, Failure> {
         let mut outbox = self.lock_to_append()?;
         let slot = outbox.mint_slots(slots);
-        let awaited = match self.write(&mut outbox, |writer| write(writer, slot))? {
+        let written = self.write(&mut outbox, |writer| write(writer, slot))?;
+        let awaited = match written {
             Written::Nothing | Written::Led => return Err(UNKNOWN), // nothing was asked
-            Written::OnTape => awaited(slot),
+            Written::OnTape | Written::Compared => awaited(slot),
             Written::Question => {
                 let awaited = awaited(slot);
                 let question = outbox.following.as_ref().map(|following| following.question.clone());
@@ -303,7 +305,14 @@ impl Shared {
             }
         };
         outbox.close_loops(Reason::Sync);
-        self.send(&mut outbox, Some(awaited)).map(|()| false)
+        let waiter = awaited.waiter.clone();
+        self.send(&mut outbox, Some(awaited))?;
+        if written == Written::Compared {
+            drop(outbox);
+            self.counters.round_trips.add(1);
+            return self.compare(&waiter).map(|()| true);
+        }
+        Ok(false)
     }
 
     /// A CUDA result as the session's callers want it.

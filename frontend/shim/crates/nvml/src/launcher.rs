@@ -1,7 +1,7 @@
 //! What `farlane run` asks of a host before it starts the program (frontend/steering.py). It stands here because this
 //! library asks hosts about themselves already, and is whole in itself.
 
-use client::{describe_host, Config, DescribeReply, Endpoint};
+use client::{describe_host, Access, Config, DescribeReply, Endpoint};
 use std::ffi::{c_char, c_int, c_uint, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
@@ -16,6 +16,7 @@ pub unsafe extern "C" fn farlane_takes_ptx_alone(url: *const c_char, millisecond
     let url = unsafe { CStr::from_ptr(url) };
     let asked = catch_unwind(AssertUnwindSafe(|| {
         let mut config = Config::new(url.to_str().ok()?.parse::<Endpoint>().ok()?);
+        config.access = Access::from_env().ok()?;
         config.connect_timeout = Duration::from_millis(milliseconds.into());
         describe_host(&config).ok()
     }));

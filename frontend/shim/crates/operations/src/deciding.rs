@@ -14,7 +14,7 @@ use client::{Lead, LeadHole};
 use payload::KEPT_BYTES;
 use session::function::DefaultStream;
 use session::permission::deciding::{self, Beginning, Refusal};
-use session::{frame, output, process};
+use session::{frame, log, output, process};
 use slices::form::{Call, Spot};
 use slices::invariant::Invariants;
 use tape::generated_operations as operation;
@@ -58,7 +58,10 @@ fn lead(beginning: &Beginning) -> Result<Lead, Refusal> {
     let mut ranges = Vec::with_capacity(slice.calls.len());
     for (number, call) in slice.calls.iter().enumerate() {
         let start = records.body.len();
-        let made = records.add(u16::try_from(number).map_err(|_| Refusal::Size)?, call)?;
+        let made = u16::try_from(number).map_err(|_| Refusal::Size).and_then(|number| records.add(number, call));
+        let made = made.inspect_err(|why| {
+            log::debug(format_args!("{} is not led: {why:?}, {} (call {number})", beginning.name(), call.name));
+        })?;
         ranges.push(made.then_some(start..records.body.len()));
     }
     let Records { body, mut holes, result_bytes, .. } = records;
@@ -106,7 +109,7 @@ impl Records<'_> {
                 self.record(number, &[], &|w, _| operation::device_synchronize(w, 0))?;
             }
             "cudaStreamSynchronize" | "cuStreamSynchronize" => {
-                let stream = self.stream(call, Some(0))?;
+                let stream = self.stream(number, call, Some(0))?;
                 self.record(number, &[], &|w, _| operation::stream_synchronize(w, stream, 0))?;
             }
             "cudaGetLastError" | "cudaPeekAtLastError" => return Ok(false),
@@ -121,18 +124,18 @@ impl Records<'_> {
     }
 
     /// An argument that is always the same.
-    fn fixed(&self, call: &Call, number: u8) -> Result<u64, Refusal> {
+    fn fixed(&self, of: u16, call: &Call, number: u8) -> Result<u64, Refusal> {
         let (_, value) = Self::argument(call, number).ok_or(Refusal::Call)?;
-        self.invariants.number(value).ok_or(Refusal::Call)
+        self.invariants.number(of.into(), value).ok_or(Refusal::Call)
     }
 
-    fn size(&self, call: &Call, number: u8) -> Result<u64, Refusal> {
-        self.fixed(call, number).ok().filter(|size| *size > 0).ok_or(Refusal::Size)
+    fn size(&self, of: u16, call: &Call, number: u8) -> Result<u64, Refusal> {
+        self.fixed(of, call, number).ok().filter(|size| *size > 0).ok_or(Refusal::Size)
     }
 
     /// The tape's number of a stream that is always the same.
-    fn stream(&self, call: &Call, number: Option<u8>) -> Result<u32, Refusal> {
-        let handle = number.map_or(Ok(0), |number| self.fixed(call, number))?;
+    fn stream(&self, of: u16, call: &Call, number: Option<u8>) -> Result<u32, Refusal> {
+        let handle = number.map_or(Ok(0), |number| self.fixed(of, call, number))?;
         // A slice is made of programs alone that use the legacy default stream (analyzer/slices/extract.py).
         let stream = stream::resolve(DefaultStream::Legacy, handle as StreamHandle).map_err(|_| Refusal::Call)?;
         if graph::diverts(&stream) {
@@ -154,10 +157,11 @@ impl Records<'_> {
             encode(&mut writer, values);
             writer.as_slice().to_vec()
         };
-        let values: Vec<u64> = arguments.iter().map(|(_, spot)| self.invariants.number(*spot).unwrap_or(0)).collect();
+        let values: Vec<u64> =
+            arguments.iter().map(|(_, spot)| self.invariants.number(number.into(), *spot).unwrap_or(0)).collect();
         let (start, record) = (self.body.len(), encoded(&values));
         for (index, (argument, spot)) in arguments.iter().enumerate() {
-            if self.invariants.number(*spot).is_some() {
+            if self.invariants.number(number.into(), *spot).is_some() {
                 continue;
             }
             let mut other = values.clone();
@@ -184,7 +188,7 @@ impl Records<'_> {
         if width_of(value) != size {
             return Err(Refusal::Size);
         }
-        if let Some(bytes) = self.invariants.bytes(value, 0, size) {
+        if let Some(bytes) = self.invariants.bytes(number.into(), value) {
             self.body[offset..offset + size].copy_from_slice(&bytes);
             return Ok(());
         }
@@ -206,7 +210,8 @@ impl Records<'_> {
         if output::may_print(image.prints) {
             return Err(Refusal::Printing);
         }
-        let (function, stream) = (kernel.function().map_err(|_| Refusal::Call)?, self.stream(call, Some(STREAM))?);
+        let (function, stream) =
+            (kernel.function().map_err(|_| Refusal::Call)?, self.stream(number, call, Some(STREAM))?);
         let cluster = clusters::number(kernel.set_cluster());
         let size = image.parameter_bytes as usize;
         let shape: Option<Vec<(u8, Spot)>> = (0..=SHARED).map(|number| Self::argument(call, number)).collect();
@@ -239,8 +244,8 @@ impl Records<'_> {
 
     /// A copy of so many bytes; which of its ends are the device's is known by which of them are told.
     fn copy(&mut self, number: u16, call: &Call, stream: Option<u8>) -> Result<(), Refusal> {
-        let size = self.size(call, 2)?;
-        let stream = self.stream(call, stream)?;
+        let size = self.size(number, call, 2)?;
+        let stream = self.stream(number, call, stream)?;
         match (Self::argument(call, 0), Self::argument(call, 1)) {
             (Some(to), Some(from)) => {
                 let encode = |w: &mut Writer, ends: &[u64]| {
@@ -256,8 +261,8 @@ impl Records<'_> {
 
     /// A copy from or to a variable of the device, whose symbol is always the same.
     fn copy_variable(&mut self, number: u16, call: &Call, stream: Option<u8>) -> Result<(), Refusal> {
-        let (size, offset) = (self.size(call, 2)?, self.fixed(call, 3)?);
-        let stream = self.stream(call, stream)?;
+        let (size, offset) = (self.size(number, call, 2)?, self.fixed(number, call, 3)?);
+        let stream = self.stream(number, call, stream)?;
         let to_variable = call.name.contains("ToSymbol");
         let symbol = self.beginning.constant_at(call.site, u8::from(!to_variable)).ok_or(Refusal::Call)?;
         let (offset, bytes) = (offset as usize, size as usize);
@@ -311,8 +316,8 @@ impl Records<'_> {
     }
 
     fn set(&mut self, number: u16, call: &Call, stream: Option<u8>) -> Result<(), Refusal> {
-        let (value, size) = (self.fixed(call, 1)? & 0xFF, self.size(call, 2)?);
-        let stream = self.stream(call, stream)?;
+        let (value, size) = (self.fixed(number, call, 1)? & 0xFF, self.size(number, call, 2)?);
+        let stream = self.stream(number, call, stream)?;
         let start = Self::argument(call, 0).ok_or(Refusal::Call)?;
         let encode = |w: &mut Writer, ends: &[u64]| {
             operation::memset(w, ends[0], size, size, 1, value as u32, 1, stream);

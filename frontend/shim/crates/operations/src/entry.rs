@@ -45,6 +45,9 @@ pub fn pass_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T)
     counters::count(function.class());
     let call = || {
         begin(function, operation);
+        if deciding::waits() {
+            crate::deciding::begin();
+        }
         let value = body();
         end(operation, None);
         value

@@ -4,6 +4,7 @@
 use crate::connection::channel::{describe, open_channel, root_cause};
 use crate::connection::connect;
 use crate::connection::leaks::Ignored;
+use crate::connection::security::{self, authorize};
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::admin_service_client::AdminServiceClient;
 use crate::generated_farlane_v1::DescribeRequest;
@@ -25,16 +26,24 @@ pub fn describe_host(config: &Config) -> Result<DescribeReply, OpenError> {
             format!("{endpoint} does not answer as a Farlane host ({why}): check FARLANE_HOST"),
         )
     };
+    let credentials = security::credentials(config)?;
     let socket = connect::connect(endpoint, deadline)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| OpenError::new(OpenReason::Local, format!("cannot set up the connection: {error}")))?;
     let asked = async {
-        let channel =
-            open_channel(endpoint, socket, Arc::default()).await.map_err(|error| broken(root_cause(&error)))?;
-        let answer = AdminServiceClient::new(channel).describe(DescribeRequest {}).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| broken(describe(&status)))
+        let stream = security::secure(endpoint, socket, credentials.tls.as_ref(), Arc::default()).await?;
+        let channel = open_channel(endpoint, stream).await.map_err(|error| broken(root_cause(&error)))?;
+        let request = authorize(DescribeRequest {}, credentials.token.as_ref());
+        let answer = AdminServiceClient::new(channel).describe(request).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| match status.code() {
+            tonic::Code::Unauthenticated => OpenError::new(
+                OpenReason::Refused,
+                format!("the host at {endpoint} refused the guest: {}", describe(&status)),
+            ),
+            _ => broken(describe(&status)),
+        })
     };
     let answer = runtime
         .block_on(async { tokio::time::timeout(deadline.saturating_duration_since(Instant::now()), asked).await });

@@ -19,24 +19,23 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// The largest HTTP/2 frame the host may send: bulk data in few pieces.
 const FRAME_BYTES: u32 = 256 << 10;
 
-/// A channel over this one socket; it never connects again.
-/// `full` says whether the socket took less than it was to send.
+/// A channel over this one connection; it never connects again.
 pub(crate) async fn open_channel(
     endpoint: &Endpoint,
-    socket: Socket,
-    full: Arc<AtomicBool>,
+    stream: Box<dyn Bytes>,
 ) -> Result<Channel, tonic::transport::Error> {
     let authority = match endpoint {
-        Endpoint::Tcp { .. } => endpoint.to_string().replacen("grpc://", "http://", 1),
+        // Whether it is encrypted has been seen to.
+        Endpoint::Tcp { host, port, .. } => {
+            let plain = Endpoint::Tcp { host: host.clone(), port: *port, tls: false };
+            plain.to_string().replacen("grpc://", "http://", 1)
+        }
         Endpoint::Unix(_) => "http://localhost".to_owned(),
     };
-    let mut socket = Some(socket);
+    let mut stream = Some(stream);
     let connector = tower::service_fn(move |_: Uri| {
-        let (taken, full) = (socket.take(), full.clone());
-        async move {
-            let socket = taken.ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected))?;
-            adopt(socket, full).map(TokioIo::new)
-        }
+        let taken = stream.take();
+        async move { taken.map(TokioIo::new).ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected)) }
     });
     Channel::from_shared(authority)
         .unwrap_or_else(|_| Channel::from_static("http://localhost")) // a name that no URI can hold
@@ -47,10 +46,12 @@ pub(crate) async fn open_channel(
         .await
 }
 
-trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+/// What HTTP/2 goes over.
+pub(crate) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 
-fn adopt(socket: Socket, full: Arc<AtomicBool>) -> io::Result<Gauged> {
+/// For the runtime that the calling thread is in. `full` says whether the socket took less than it was to send.
+pub(crate) fn adopt(socket: Socket, full: Arc<AtomicBool>) -> io::Result<Gauged> {
     let socket: Box<dyn Bytes> = match socket {
         Socket::Tcp(stream) => Box::new(TcpStream::from_std(stream)?),
         Socket::Unix(stream) => Box::new(UnixStream::from_std(stream)?),
@@ -59,7 +60,7 @@ fn adopt(socket: Socket, full: Arc<AtomicBool>) -> io::Result<Gauged> {
 }
 
 /// A socket that tells whether its buffer is full.
-struct Gauged {
+pub(crate) struct Gauged {
     socket: Box<dyn Bytes>,
     full: Arc<AtomicBool>,
 }

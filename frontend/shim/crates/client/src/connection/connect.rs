@@ -74,7 +74,7 @@ const USER_TIMEOUT_MILLISECONDS: libc::c_int = 35_000;
 
 pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Socket, OpenError> {
     let result = match endpoint {
-        Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline).map(Socket::Tcp),
+        Endpoint::Tcp { host, port, .. } => connect_tcp(host, *port, deadline).map(Socket::Tcp),
         Endpoint::Unix(path) => {
             UnixStream::connect(path).and_then(|stream| stream.set_nonblocking(true).map(|()| stream)).map(Socket::Unix)
         }

@@ -9,6 +9,7 @@
 use crate::connection::channel::{describe, open_channel, root_cause};
 use crate::connection::connect::{self, Address};
 use crate::connection::posting::{posting, Poster};
+use crate::connection::security::{self, authorize, Credentials};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::HostMessage;
 use crate::outgoing::carrier::MAX_REPLY_BYTES;
@@ -58,10 +59,16 @@ pub(crate) async fn enter(
     let words = [PREAMBLE.as_slice(), ticket].concat();
     let socket = connect::connect_again(address, &words, deadline).map_err(|error| broken(&error))?;
     let descriptor = socket.as_raw_fd();
-    let channel = open_channel(endpoint, socket, full).await.map_err(|error| broken(&root_cause(&error)))?;
+    // The process has neither the host's key nor what the guest has shown to the host.
+    let own = match endpoint {
+        Endpoint::Tcp { tls: true, .. } => Credentials::of_process(welcome).map_err(|why| broken(&why))?,
+        _ => Credentials::default(),
+    };
+    let stream = security::secure(endpoint, socket, own.tls.as_ref(), full).await?;
+    let channel = open_channel(endpoint, stream).await.map_err(|error| broken(&root_cause(&error)))?;
     let (sender, posted) = posting();
     let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
-    match client.open(posted).await {
+    match client.open(authorize(posted, own.token.as_ref())).await {
         Ok(response) => Ok(Entered { sender, replies: response.into_inner(), descriptor }),
         Err(status) => Err(broken(&describe(&status))),
     }

@@ -11,6 +11,7 @@ use crate::connection::connect;
 use crate::connection::leaks::Ignored;
 use crate::connection::posting::{posting, Poster};
 use crate::connection::process;
+use crate::connection::security::{self, authorize, Credentials};
 use crate::connection::stream::Stream;
 use crate::connection::thread::spawn;
 use crate::error::{OpenError, OpenReason};
@@ -123,16 +124,19 @@ impl Task {
     }
 
     fn serve(self, said: oneshot::Receiver<HelloInfo>) -> Result<(), OpenError> {
+        let credentials = security::credentials(&self.config)?;
         let socket = connect::connect(&self.config.endpoint, self.deadline)?;
         let address = socket.address().map_err(|e| local(&e))?;
         let (mut descriptor, mut full, mut beside) = (socket.as_raw_fd(), Arc::new(AtomicBool::new(false)), -1);
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| local(&e))?;
         let opened = runtime.block_on(async {
-            let channel = open_channel(&self.config.endpoint, socket, full.clone())
-                .await
-                .map_err(|error| self.broken(&root_cause(&error)))?;
+            let securing = security::secure(&self.config.endpoint, socket, credentials.tls.as_ref(), full.clone());
+            let secured = tokio::time::timeout_at(self.deadline.into(), securing).await;
+            let stream = secured.unwrap_or_else(|_| Err(timed_out(&self.config)))?;
+            let channel =
+                open_channel(&self.config.endpoint, stream).await.map_err(|error| self.broken(&root_cause(&error)))?;
             match said.await {
-                Ok(info) => self.shake_hands(channel, &info).await.map(Some),
+                Ok(info) => self.shake_hands(channel, &credentials, &info).await.map(Some),
                 Err(_) => Ok(None), // who opened has panicked
             }
         });
@@ -214,6 +218,7 @@ impl Task {
     async fn shake_hands(
         &self,
         channel: Channel,
+        credentials: &Credentials,
         info: &HelloInfo,
     ) -> Result<(Poster, Streaming<HostMessage>, Welcome, Counters), OpenError> {
         let endpoint = &self.config.endpoint;
@@ -222,7 +227,7 @@ impl Task {
         let (sender, posted) = posting();
         post(&sender, guest_message::Kind::Hello(hello(info, self.config.mode)), &counters);
         let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
-        let mut replies = match client.open(posted).await {
+        let mut replies = match client.open(authorize(posted, credentials.token.as_ref())).await {
             Ok(response) => response.into_inner(),
             Err(status) if status.code() == Code::Unimplemented => {
                 return Err(broken(&"it speaks gRPC, but has no session service"));

@@ -116,6 +116,20 @@ impl Waiter {
         Self::new(Target::Answers { answers: Vec::with_capacity(wanted), wanted }, None)
     }
 
+    /// What has come, of a read of one row.
+    ///
+    /// # Safety
+    /// The destination may still be read.
+    pub(crate) unsafe fn copied(&self) -> Vec<u8> {
+        match &self.state.lock().target {
+            Target::Rows { destination, total, .. } if destination.height == 1 => {
+                // SAFETY: the caller's promise; the row has so many bytes.
+                unsafe { std::slice::from_raw_parts(destination.ptr, *total as usize) }.to_vec()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// A stream of results, which `next` takes.
     pub(crate) fn for_stream() -> Self {
         Self::new(Target::Stream(VecDeque::new()), None)

@@ -156,8 +156,9 @@ impl Leads {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Call(usize),
+    /// The loop is left; or an operation has no result, and the slice says nothing more.
     Left,
-    /// No call, for ever; or an operation without a result.
+    /// No call, for ever.
     Nowhere,
 }
 
@@ -179,8 +180,12 @@ pub(crate) enum Taken {
 pub(crate) struct Following {
     lead: Lead,
     pub(crate) number: u32,
+    /// The program makes the calls, and each is compared.
+    pub(crate) verifies: bool,
     evaluation: Evaluation,
     body: Vec<u8>,
+    /// Of each call, its holes.
+    holes: Vec<Vec<(Spot, LeadHole)>>,
     next: Option<Next>,
     /// The call whose result is waited for, and its record.
     asked: usize,
@@ -207,14 +212,25 @@ pub(crate) struct Following {
 
 impl Following {
     /// `None`: the inputs are not those of the slice.
-    pub(crate) fn new(lead: Lead, number: u32) -> Option<Self> {
+    pub(crate) fn new(lead: Lead, number: u32, verifies: bool) -> Option<Self> {
         let inputs: Vec<&[u8]> = lead.inputs.iter().map(Vec::as_slice).collect();
         let evaluation = Evaluation::begin(lead.slice.clone(), &inputs)?;
         let window = FIRST_WINDOW.min((WINDOW_BYTES / lead.result_bytes.max(1)).max(1));
+        let mut holes = vec![Vec::new(); lead.slice.calls.len()];
+        for hole in &lead.holes {
+            let call = lead.slice.calls.get(usize::from(hole.call))?;
+            let value = match hole.argument {
+                Some(index) => call.arguments.get(usize::from(index))?.value,
+                None => Spot::Memory(call.source?),
+            };
+            holes[usize::from(hole.call)].push((value, *hole));
+        }
         Some(Self {
             body: lead.body.clone(),
             lead,
             number,
+            verifies,
+            holes,
             evaluation,
             next: None,
             asked: 0,
@@ -280,8 +296,8 @@ impl Following {
                     }
                     Ok(Event::Called(_)) => {}
                     Ok(Event::Again) if silent < MOST_SILENT => silent += 1,
-                    Ok(Event::Again) | Err(_) => return Next::Nowhere,
-                    Ok(Event::Left(_)) => return Next::Left,
+                    Ok(Event::Again) => return Next::Nowhere,
+                    Ok(Event::Left(_)) | Err(_) => return Next::Left,
                 }
             }
         })
@@ -292,7 +308,7 @@ impl Following {
         matches!(self.peek(), Next::Call(_)) && !self.is_past_the_last()
     }
 
-    /// Whether the slice has left the loop.
+    /// Whether the slice has left the loop, or says nothing more.
     pub(crate) fn has_left(&mut self) -> bool {
         self.peek() == Next::Left
     }
@@ -312,7 +328,8 @@ impl Following {
             };
             let Some(range) = self.lead.records[call].clone() else { return self.broken(None, record) };
             self.fill(call);
-            let (expected, row) = (&self.body[range.clone()], tape::rows::row(operation_of(&self.body[range])));
+            let expected = &self.body[range];
+            let row = tape::rows::row(operation_of(expected));
             let answer = row.map_or(Answer::None, |row| row.answer);
             let slot = row.and_then(|row| row.slot);
             if site == self.lead.sites[call] && is_same(record, expected, slot) {
@@ -340,15 +357,9 @@ impl Following {
 
     fn fill(&mut self, call: usize) {
         let mut bytes = Vec::new();
-        let of_call = &self.lead.slice.calls[call];
-        for hole in self.lead.holes.iter().filter(|hole| usize::from(hole.call) == call) {
-            let value = match hole.argument {
-                Some(index) => of_call.arguments.get(usize::from(index)).map(|argument| argument.value),
-                None => of_call.source.map(Spot::Memory),
-            };
-            let Some(value) = value else { continue };
+        for (value, hole) in &self.holes[call] {
             bytes.clear();
-            self.evaluation.put(value, &mut bytes);
+            self.evaluation.put(*value, &mut bytes);
             let (at, width) = (usize::from(hole.at), usize::from(hole.width));
             if let Some(from) = bytes.get(at..at + width) {
                 self.body[hole.offset..hole.offset + width].copy_from_slice(from);

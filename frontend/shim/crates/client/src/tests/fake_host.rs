@@ -135,7 +135,7 @@ impl FakeHost {
                     None => {
                         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
                         let port = listener.local_addr().expect("address").port();
-                        ready.send(Endpoint::Tcp { host: "127.0.0.1".to_owned(), port }).expect("test waits");
+                        ready.send(Endpoint::Tcp { host: "127.0.0.1".to_owned(), port, tls: false }).expect("test waits");
                         tokio::select! {
                             served = router.serve_with_incoming(TcpListenerStream::new(listener)) => served.expect("serve"),
                             () = stopped.notified() => {}

@@ -17,7 +17,7 @@ fn fails(config: &Config) -> OpenError {
 }
 
 fn local(port: u16) -> Config {
-    Config::new(Endpoint::Tcp { host: "127.0.0.1".to_owned(), port })
+    Config::new(Endpoint::Tcp { host: "127.0.0.1".to_owned(), port, tls: false })
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn nobody_listens() {
     assert_eq!(error.reason, OpenReason::Unreachable);
     assert!(error.message.contains("no such socket"), "{error}");
 
-    let error = fails(&Config::new(Endpoint::Tcp { host: "no-such-host.invalid".to_owned(), port: 1 }));
+    let error = fails(&Config::new(Endpoint::Tcp { host: "no-such-host.invalid".to_owned(), port: 1, tls: false }));
     assert_eq!(error.reason, OpenReason::Unreachable);
 }
 

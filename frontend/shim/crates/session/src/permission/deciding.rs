@@ -73,7 +73,8 @@ impl Beginning {
         let each = manifest.loop_at(self.sliced.in_loop);
         let (function, line) = each.map_or(("?", 0), |each| (manifest.function_of(&each), each.line));
         let identity = object.identity().map(|identity| identity.hex()).unwrap_or_default();
-        format!("the loop of {function} (line {line}) in {} (build {identity})", object.shown())
+        let place = if line == 0 { String::new() } else { format!(" (line {line})") };
+        format!("the loop of {function}{place} in {} (build {identity})", object.shown())
     }
 
     /// The kernel of a launch at a site of the object: its host symbol.

@@ -1,0 +1,214 @@
+"""Lets guests in that come by TLS: by a token, or by a client certificate, before anything else of them is read.
+
+Owns who may come: what a guest shows is compared with tokens.json, which is read again when it has changed. Guesses are
+bounded for each address. Guests of a Unix socket, or of a loopback endpoint without TLS, do not come here.
+
+Locking: one lock around the guests, their open sessions and the failures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from farlane.backend.host.host import Reason, Refused
+from farlane.backend.security import tokens
+from farlane.backend.security.audit import Audit
+from farlane.backend.security.folder import Folder, SecurityError
+
+log = logging.getLogger("farlane.security")
+
+FAILURES, FAILURE_SECONDS = 20, 60.0  # of one address, before it has to wait; `farlane run` may be refused twice
+ADDRESSES = 4096  # that are remembered
+_BEARER = "Bearer "
+_MISSING = "the guest shows no token: set FARLANE_TOKEN to one that `farlane token create` prints on the host"
+
+
+class Guest(Protocol):
+    """What a call shows (`plane.Call`)."""
+
+    @property
+    def peer(self) -> str: ...
+    @property
+    def authorization(self) -> str | None: ...
+    @property
+    def certificate(self) -> bytes | None: ...
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A guest that is let in. `entry` is None: by an endpoint where none has to show anything."""
+
+    entry: tokens.Entry | None
+    peer: str
+    entered: float = field(default_factory=time.monotonic)
+
+    @property
+    def memory(self) -> int | None:
+        return None if self.entry is None else self.entry.memory
+
+
+class Gate:
+    """A host's gate.
+
+    Args:
+        folder: None: no endpoint is encrypted.
+        devices: what the host has, by the names of backends.
+
+    Raises:
+        SecurityError: the folder cannot be used.
+    """
+
+    def __init__(
+        self,
+        folder: Folder | None = None,
+        devices: Sequence[str] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = folder
+        self._devices = tuple(devices)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._entries: list[tokens.Entry] = []
+        self._open: dict[str, int] = {}
+        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
+        self._audit: Audit | None = None
+        if folder is not None:
+            folder.require_private()
+            self._entries = tokens.read(folder)
+            try:
+                self._audit = Audit(folder.audit)
+            except OSError as error:
+                raise SecurityError(f"cannot write {folder.audit}: {error.strerror}") from error
+
+    def enter(self, guest: Guest) -> Grant:
+        """Raises Refused."""
+        if not guest.peer.startswith("tls:"):
+            return Grant(None, guest.peer)
+        network = _network(guest.peer)
+        with self._lock:
+            self._bound(network)
+            entry, why = self._judge(guest)
+            last = bool(why) and self._fail(network)
+        if why:
+            # Further ones of the address come to no log until it has waited: it could fill the disk.
+            log.warning("a guest of %s is refused%s: %s", guest.peer, ", and has to wait" if last else "", why)
+            self._write("refused", entry, guest.peer, why=why, waits=last)
+            raise Refused(Reason.UNAUTHORIZED, why)
+        return Grant(entry, guest.peer)
+
+    @contextlib.contextmanager
+    def session(self, grant: Grant) -> Iterator[None]:
+        """While a session is opened and lasts. Raises Refused: the guest has as many as it may, or not on this host."""
+        entry = grant.entry
+        if entry is None:
+            yield
+            return
+        why = ""
+        with self._lock:
+            if entry.devices and not set(entry.devices) & set(self._devices):
+                why = f"the token {entry.name} is for {' and '.join(entry.devices)}; this host has {self._devices[0]}"
+            elif entry.sessions is not None and self._open.get(entry.name, 0) >= entry.sessions:
+                why = f"the token {entry.name} allows {entry.sessions} sessions at once, and has them: try again later"
+            else:
+                self._open[entry.name] = self._open.get(entry.name, 0) + 1
+        if why:
+            self._write("refused", entry, grant.peer, why=why)
+            raise Refused(Reason.UNAUTHORIZED, why)
+        try:
+            yield
+        except Refused as refused:
+            self._write("refused", entry, grant.peer, why=refused.message)
+            raise
+        finally:
+            with self._lock:
+                self._open[entry.name] -= 1
+
+    def opened(self, grant: Grant, **fields: Any) -> None:
+        """For the audit log, as `ended`."""
+        self._write("granted", grant.entry, grant.peer, **fields)
+
+    def ended(self, grant: Grant, **fields: Any) -> None:
+        seconds = round(time.monotonic() - grant.entered, 3)
+        self._write("ended", grant.entry, grant.peer, seconds=seconds, **fields)
+
+    def close(self) -> None:
+        if self._audit is not None:
+            self._audit.close()
+
+    def _judge(self, guest: Guest) -> tuple[tokens.Entry | None, str]:
+        """The guest, and why it is not let in."""
+        self._reload()
+        shown = guest.authorization or ""
+        if shown.startswith(_BEARER):
+            kind, what, secret = "token", "token", shown[len(_BEARER) :].encode()
+        elif guest.certificate is not None:
+            kind, what, secret = "certificate", "client certificate", guest.certificate
+        else:
+            return None, _MISSING
+        entry = tokens.find(self._entries, tokens.digest_of(secret))
+        if entry is None or entry.kind != kind:
+            return None, f"the host does not know the guest's {what}"
+        if entry.revoked is not None:
+            return entry, f"the guest's {what} ({entry.name}) was revoked"
+        if entry.expires is not None and entry.expires <= self._clock():
+            return entry, f"the guest's {what} ({entry.name}) has expired"
+        return entry, ""
+
+    def _reload(self) -> None:
+        assert self._folder is not None
+        try:
+            found = os.stat(self._folder.tokens)
+            stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+            if stamp != self._stamp:
+                self._entries, self._stamp = tokens.read(self._folder), stamp
+        except (SecurityError, OSError) as error:
+            self._entries, self._stamp = [], None  # nothing says who may come: no guest may
+            log.error("no guest is let in: %s", error)
+
+    def _bound(self, network: str) -> None:
+        """Raises Refused: too many guests of it have failed just now."""
+        failures = self._failures.get(network)
+        now = self._clock()
+        while failures and failures[0] <= now - FAILURE_SECONDS:
+            failures.popleft()
+        if failures and len(failures) >= FAILURES:
+            raise Refused(
+                Reason.UNAUTHORIZED,
+                f"{FAILURES} guests of this address were refused: "
+                f"try again in {failures[0] + FAILURE_SECONDS - now:.0f} seconds",
+            )
+
+    def _fail(self, network: str) -> bool:
+        """Whether it has to wait now."""
+        failures = self._failures.setdefault(network, deque(maxlen=FAILURES))
+        failures.append(self._clock())
+        self._failures.move_to_end(network)
+        while len(self._failures) > ADDRESSES:
+            self._failures.popitem(last=False)
+        return len(failures) == FAILURES
+
+    def _write(self, event: str, entry: tokens.Entry | None, peer: str, **fields: Any) -> None:
+        if self._audit is not None and peer.startswith("tls:"):
+            self._audit.write(event, None if entry is None else entry.name, peer, **fields)
+
+
+def _network(peer: str) -> str:
+    """The address of a peer; of IPv6 the first 64 bits, in which one machine may choose any."""
+    text = peer.removeprefix("tls:").rpartition(":")[0].strip("[]")
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return text
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(address.ipv4_mapped or ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return str(address)
