@@ -1,7 +1,7 @@
 """The allocation map: which parts of a window belong to what.
 
-Owns the set of live allocations, the bytes they count against a quota, which ranges copies may touch, and what diagnostics say
-about an address. Pure: no memory is touched here. Allocations are disjoint; the map is ordered by address.
+Owns what diagnostics say about an address; the plane has the map itself (backend/plane/src/device/allocations.rs), which
+its room changes (room.rs). Pure: no memory is touched here. Allocations are disjoint; the map is ordered by address.
 
 Mapped physical memory is in the map as well, as ranges of equal access: mappings that touch are one range, so that copies may cross
 from one to the next. Such ranges have no owner here: only `map_range` and `unmap_range` change them. Their bytes are not counted.
@@ -11,17 +11,15 @@ Source: mission.md S2 point 1 (one mapping per address); issue texts of compute-
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from farlane.backend.device.base import NO_ACCESS, READ_WRITE, CudaError, Rows
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
-from farlane.backend.plane import Ranges
+from farlane.backend.plane import AllocationMap, Ranges
 
-REMEMBERED = 64
 FAR = 1 << 36
+ADDRESSES = range(1 << 64)
 MAPPED = "mapped physical memory"  # the label of its ranges
 
 
@@ -36,7 +34,7 @@ class Allocation(NamedTuple):
     @property
     def mapped(self) -> bool:
         """Whether it is a range of mapped physical memory."""
-        return self.label is MAPPED
+        return self.label == MAPPED
 
     @property
     def end(self) -> int:
@@ -47,66 +45,54 @@ class Allocation(NamedTuple):
 
 
 class Allocations:
-    """An ordered set of disjoint allocations."""
+    """An ordered set of disjoint allocations: the plane's map, with words for what it holds."""
 
     def __init__(self, ranges: Ranges | None = None) -> None:
         """`ranges`: what copies may touch, for the plane, where others have it already."""
-        self._starts: list[int] = []
-        self._by_start: dict[int, Allocation] = {}
-        self._ended: deque[Allocation] = deque(maxlen=REMEMBERED)
-        self.bytes = 0  # without mapped physical memory
-        self.version = 0  # counts changes
         self.ranges = Ranges() if ranges is None else ranges
+        self.map = AllocationMap(self.ranges)
+
+    @property
+    def bytes(self) -> int:
+        """Without mapped physical memory."""
+        return self.map.bytes
+
+    @property
+    def version(self) -> int:
+        """Counts changes."""
+        return self.map.version
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.map)
 
     def __iter__(self) -> Iterator[Allocation]:
-        return (self._by_start[start] for start in self._starts)
+        return self.since(0)
 
     def since(self, address: int) -> Iterator[Allocation]:
         """The allocations that start at the address or behind it, in order."""
-        first = bisect_left(self._starts, address)
-        return (self._by_start[start] for start in self._starts[first:])
+        return map(_made, self.map.since(address))
 
     def add(self, allocation: Allocation) -> None:
         """Adds an allocation, which must overlap none (see `overlapping`)."""
-        if not self._starts or allocation.start > self._starts[-1]:
-            self._starts.append(allocation.start)
-        else:
-            insort(self._starts, allocation.start)
-        self._by_start[allocation.start] = allocation
-        if allocation.access != NO_ACCESS:
-            self.ranges.add(allocation.start, allocation.end)
-        if not allocation.mapped:
-            self.bytes += allocation.size
-        self.version += 1
+        self.map.add(allocation)
 
     def remove(self, start: int) -> Allocation | None:
         """Removes and returns the allocation that starts there."""
-        allocation = self._by_start.get(start)
-        if allocation is None or allocation.mapped:
+        allocation = self.holding(start)
+        if allocation is None or allocation.start != start or allocation.mapped:
             return None
-        self._take(allocation)
-        self._ended.append(allocation)
+        self.map.take(start)
+        self.map.remember(allocation)
         return allocation
-
-    def _take(self, allocation: Allocation) -> None:
-        del self._by_start[allocation.start]
-        del self._starts[bisect_right(self._starts, allocation.start) - 1]
-        self.ranges.remove(allocation.start)
-        if not allocation.mapped:
-            self.bytes -= allocation.size
-        self.version += 1
 
     def map_range(self, start: int, end: int, access: int) -> None:
         """Physical memory is mapped there, where nothing is. It becomes one range with what it touches, if that has the same access."""
         before, after = self.holding(start - 1), self.holding(end)
         if before is not None and before.mapped and before.access == access:
-            self._take(before)
+            self.map.take(before.start)
             start = before.start
         if after is not None and after.mapped and after.access == access:
-            self._take(after)
+            self.map.take(after.start)
             end = after.end
         self.add(Allocation(start, end - start, MAPPED, access))
 
@@ -116,36 +102,23 @@ class Allocations:
         assert whole is not None
         assert whole.mapped
         assert end <= whole.end
-        self._take(whole)
+        self.map.take(whole.start)
         for low, high in ((whole.start, start), (end, whole.end)):
             if low < high:
                 self.add(Allocation(low, high - low, MAPPED, whole.access))
-        self._ended.append(Allocation(start, end - start, MAPPED, whole.access))
+        self.map.remember(Allocation(start, end - start, MAPPED, whole.access))
 
     def clear(self) -> None:
         """None is left, and none is remembered."""
-        self._starts.clear()
-        self._by_start.clear()
-        self._ended.clear()
-        self.ranges.clear()
-        self.bytes = 0
-        self.version += 1
+        self.map.clear()
 
     def holding(self, address: int) -> Allocation | None:
         """The allocation that holds this byte."""
-        index = bisect_right(self._starts, address) - 1
-        if index < 0:
-            return None
-        allocation = self._by_start[self._starts[index]]
-        return allocation if address < allocation.end else None
+        return _found(self.map.holding(address)) if address in ADDRESSES else None
 
     def overlapping(self, start: int, end: int) -> Allocation | None:
         """One allocation that overlaps [start, end)."""
-        index = bisect_right(self._starts, end - 1) - 1
-        if index < 0:
-            return None
-        allocation = self._by_start[self._starts[index]]
-        return allocation if allocation.end > start else None
+        return _found(self.map.overlapping(start, end))
 
     def require(self, rows: Rows, what: str) -> bool:
         """Whether there is anything to do for a copy or memset, named `what`.
@@ -169,12 +142,10 @@ class Allocations:
         """Where an address that a program should not have used lies, for a message."""
         if address < 1 << 16:
             return "a null pointer" if address == 0 else "close to a null pointer"
-        for ended in reversed(self._ended):
+        for ended in map(_made, reversed(self.map.ended())):
             if ended.start <= address < ended.end and self.holding(address) is None:
                 return f"{address - ended.start} bytes inside the freed {ended}"
-        index = bisect_right(self._starts, address) - 1
-        below = self._by_start[self._starts[index]] if index >= 0 else None
-        above = self._by_start[self._starts[index + 1]] if index + 1 < len(self._starts) else None
+        below, above = map(_found, self.map.around(min(address, ADDRESSES[-1])))
         if below is not None and address < below.end:
             return f"{address - below.start} bytes inside the {below}"
         behind = address - below.end if below is not None else FAR
@@ -184,3 +155,11 @@ class Allocations:
         if behind < before:
             return f"{behind} bytes behind the end of the nearest, the {below}"
         return f"{before} bytes before the nearest, the {above}"
+
+
+def _made(part: tuple[int, int, str, int]) -> Allocation:
+    return Allocation._make(part)
+
+
+def _found(part: tuple[int, int, str, int] | None) -> Allocation | None:
+    return None if part is None else Allocation._make(part)

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from farlane.backend.device.allocations import Allocation, Allocations
+from farlane.backend.device.allocations import Allocations
 from farlane.backend.device.base import NO_ACCESS, Context, CudaError, Description, Device, LaunchShape, Rows, Window
 from farlane.backend.device.bulk import Numbers, first_stop, in_bulk
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 from farlane.backend.device.specification import Specification, attributes
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, MEMORY_ALLOCATION
-from farlane.backend.plane import Direct, Entry, Event, Stream
+from farlane.backend.plane import Direct, Entry, Event, Room, Stream
+
+if TYPE_CHECKING:
+    from farlane.backend.plane import Refusal
 
 _DISABLE_TIMING = 2  # cudaEventDisableTiming
 
@@ -52,8 +55,8 @@ class NullContext(Context):
         self.quota = quota
         self.closed = False
         self.live = Allocations()
-        self.direct = Direct(self.live.ranges, backed=False)
-        self._physical = 0  # bytes of physical allocations
+        self.room = Room(self.live.map, base, _HALF, quota, alignment=_ALIGNMENT, count=_ALLOCATIONS)
+        self.direct = Direct(self.live.ranges, backed=False, room=self.room)
         self._default_streams: dict[int, Stream] = {}
         self._next_variable = base + _HALF
         self._variables: dict[int, int] = {}  # address -> size
@@ -69,14 +72,14 @@ class NullContext(Context):
 
     def _clear(self) -> None:
         self.live.clear()
-        self._physical = 0
+        self.room.reset()
         self._default_streams.clear()
         self._variables.clear()
         self._bulk = None
 
     @property
     def used_bytes(self) -> int:
-        return self.live.bytes + self._physical
+        return self.room.used
 
     @property
     def launches(self) -> int:
@@ -90,27 +93,19 @@ class NullContext(Context):
     # Memory -----------------------------------------------------------------------------------------------------
 
     def allocate(self, address: int, size: int) -> None:
-        window = self.window
-        if size <= 0 or address % _ALIGNMENT or not window.base <= address <= window.base + window.size - size:
-            raise CudaError(INVALID_VALUE, f"an allocation of {size} bytes at {address:#x}")
-        self._check_quota(size)
-        if len(self.live) >= _ALLOCATIONS:
-            raise CudaError(MEMORY_ALLOCATION, f"{_ALLOCATIONS} allocations are alive")
-        self._check_free(address, size)
-        self.live.add(Allocation(address, size))
+        self._check_room(self.room.allocate(address, size, None), address, size)
 
     def free(self, address: int) -> None:
-        if self.live.remove(address) is None:
+        if self.room.free(address, None) is not None:
             raise CudaError(INVALID_VALUE, f"no allocation starts at {address:#x}")
 
     def create_physical(self, size: int) -> int:
         """The null device's physical allocation is its size."""
-        self._check_quota(size)
-        self._physical += size
+        self._check_room(self.room.take(size), 0, size)
         return size
 
     def free_physical(self, memory: int) -> None:
-        self._physical -= memory
+        self.room.give(memory)
 
     def map_physical(self, address: int, memory: int, offset: int, size: int) -> None:
         self._check_free(address, size)
@@ -123,10 +118,16 @@ class NullContext(Context):
         self.live.unmap_range(address, address + size)
         self.live.map_range(address, address + size, access)
 
-    def _check_quota(self, size: int) -> None:
-        used = self.live.bytes + self._physical
-        if used + size > self.quota:
-            raise CudaError(MEMORY_ALLOCATION, f"{size} bytes more than {used} exceed the quota of {self.quota}")
+    def _check_room(self, refusal: Refusal | None, address: int, size: int) -> None:
+        if refusal == "quota":
+            used = f"{size} bytes more than {self.room.used} exceed the quota of {self.quota}"
+            raise CudaError(MEMORY_ALLOCATION, used)
+        if refusal == "count":
+            raise CudaError(MEMORY_ALLOCATION, f"{_ALLOCATIONS} allocations are alive")
+        if refusal == "clash":
+            self._check_free(address, size)
+        if refusal is not None:
+            raise CudaError(INVALID_VALUE, f"an allocation of {size} bytes at {address:#x}")
 
     def _check_free(self, address: int, size: int) -> None:
         clash = self.live.overlapping(address, address + size)

@@ -2,7 +2,7 @@
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server`, `Security` and `Call` are what server/edge.py and
 server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do,
-`Handles` what objects/ does, `Direct`, `Ranges`, `Gate` and `Entry` what
+`Handles` what objects/ does, `Direct`, `Ranges`, `AllocationMap`, `Room`, `Pages`, `Gate` and `Entry` what
 devices offer the plane to work on by itself, `Stream` and `Event` their streams and events, `Cuda`, `Body` and `Graph` a driver and loops on it.
 """
 
@@ -14,7 +14,9 @@ try:
     from farlane.backend.plane.farlane_plane import (
         CUDA_FUNCTIONS,
         LIVE_LIMIT,
+        AllocationMap,
         Body,
+        Budget,
         Call,
         CallGone,
         Columns,
@@ -28,10 +30,12 @@ try:
         Graph,
         Handles,
         MessageRefused,
+        Pages,
         Payloads,
         ProtocolError,
         Ranges,
         Replay,
+        Room,
         Security,
         Server,
         Standing,
@@ -46,12 +50,14 @@ except ImportError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from farlane.backend.plane.farlane_plane import Kind, PlainTemplate
+    from farlane.backend.plane.farlane_plane import Kind, PlainTemplate, Refusal
 
 __all__ = [
     "CUDA_FUNCTIONS",
     "LIVE_LIMIT",
+    "AllocationMap",
     "Body",
+    "Budget",
     "Call",
     "CallGone",
     "Columns",
@@ -66,11 +72,14 @@ __all__ = [
     "Handles",
     "Kind",
     "MessageRefused",
+    "Pages",
     "Payloads",
     "PlainTemplate",
     "ProtocolError",
     "Ranges",
+    "Refusal",
     "Replay",
+    "Room",
     "Security",
     "Server",
     "Standing",

@@ -141,6 +141,123 @@ class Ranges:
     def clear(self) -> None: ...
     def __len__(self) -> int: ...
 
+class Budget:
+    """The memory of a device, which its sessions share. A session's quota may be more than is left of it. Any thread may use it."""
+
+    def __init__(self, limit: int) -> None: ...
+    @property
+    def limit(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+    def take(self, size: int) -> bool:
+        """Whether so much was left."""
+
+    def give(self, size: int) -> None: ...
+
+Part = tuple[int, int, str, int]
+"""Start, size, label and access of an allocation."""
+
+class AllocationMap:
+    """Which parts of a window belong to what: device/allocations.py has the words for it."""
+
+    def __init__(self, ranges: Ranges) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def bytes(self) -> int:
+        """Without mapped physical memory."""
+
+    @property
+    def version(self) -> int:
+        """Counts changes."""
+
+    def changed(self) -> None: ...
+    def since(self, address: int) -> list[Part]: ...
+    def add(self, allocation: Part) -> None: ...
+    def take(self, start: int) -> Part | None: ...
+    def remember(self, ended: Part) -> None: ...
+    def ended(self) -> list[Part]: ...
+    def holding(self, address: int) -> Part | None: ...
+    def overlapping(self, start: int, end: int) -> Part | None: ...
+    def around(self, address: int) -> tuple[Part | None, Part | None]:
+        """The last one that starts at the address or before, and the first one behind it."""
+
+    def clear(self) -> None: ...
+
+class Pages:
+    """The pages of a window: what of it is there, and what the system has given for it.
+
+    Args:
+        base, size: the window, whole granules that are reserved and not accessible.
+        flags: address of a byte for each page, all zero.
+    """
+
+    def __init__(self, base: int, size: int, flags: int) -> None: ...
+    @property
+    def used_address(self) -> int:
+        """Where the number of pages in use lies for each granule, a u16."""
+
+    def map(self, start: int, end: int, flags: int, huge: bool) -> None:
+        """Makes whole pages accessible; those that were not in use read as zero. `huge`: with huge pages. Raises OSError."""
+
+    def unmap(self, start: int, end: int) -> None:
+        """Takes whole pages out of use. Raises OSError."""
+
+    def settle(self, start: int, end: int) -> None:
+        """Gives the memory of freed pages of whole granules back."""
+
+    def set_used(self, start: int, end: int, used: bool) -> None:
+        """Whole granules are all in use, or not at all."""
+
+Refusal = Literal["range", "quota", "count", "clash", "budget", "unknown"]
+
+class Room:
+    """What a guest may allocate in a window: the rules and books of allocations. Nothing has changed where something is refused.
+
+    `hooks`: who maps pages instead of the window itself, by `map_pages(first, last, flags, label)`, `unmap_pages(first, last)` and
+    `zero(address, size)`; their exceptions are raised. Without hooks OSError is.
+
+    Args:
+        base, size: the guest's part of the window.
+        alignment: of the guest's addresses.
+        count: allocations at once.
+        budget, pages: of a device that has memory.
+    """
+
+    def __init__(
+        self,
+        allocations: AllocationMap,
+        base: int,
+        size: int,
+        quota: int,
+        *,
+        alignment: int = 1,
+        count: int = ...,
+        budget: Budget | None = None,
+        pages: Pages | None = None,
+    ) -> None: ...
+    @property
+    def used(self) -> int:
+        """Of the quota."""
+
+    def set_quota(self, quota: int) -> None: ...
+    def attend(self, attended: bool) -> None:
+        """Whether the plane leaves allocations to Python."""
+
+    def allocate(self, address: int, size: int, hooks: object | None) -> Refusal | None: ...
+    def free(self, address: int, hooks: object | None) -> Refusal | None: ...
+    def back(self, allocation: Part, flags: int, hooks: object | None) -> Refusal | None:
+        """Memory for something that is not the guest's."""
+
+    def release(self, address: int, hooks: object | None) -> Refusal | None:
+        """Ends it."""
+
+    def take(self, size: int) -> Refusal | None:
+        """Takes memory without an address from quota and budget."""
+
+    def give(self, size: int) -> None: ...
+    def reset(self) -> None:
+        """Nothing of the quota is used: everything was released."""
+
 class Event:
     """An event: when it was recorded.
 
@@ -220,9 +337,10 @@ class Direct:
     Args:
         ranges: what copies may touch.
         backed: addresses are memory of this process; else reads show zeros.
+        room: what the guest may allocate; without one, allocations are the context's.
     """
 
-    def __init__(self, ranges: Ranges, backed: bool) -> None: ...
+    def __init__(self, ranges: Ranges, backed: bool, room: Room | None = None) -> None: ...
     @staticmethod
     def on_driver(ranges: Ranges, cuda: Cuda) -> Direct:
         """On a device behind a driver, which does the work later."""

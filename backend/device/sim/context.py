@@ -25,7 +25,7 @@ from farlane.backend.device.sim.launching.layout import Layout, Ready
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.launching.repeats import Repeater
 from farlane.backend.device.sim.launching.timeline import Timeline
-from farlane.backend.device.sim.memory.memory import Budget, Memory
+from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import PAGE
@@ -36,7 +36,7 @@ from farlane.backend.device.sim.runtime.modules import Library, SimFunction, Sim
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
 from farlane.backend.jit import Options
-from farlane.backend.plane import Direct, Entry
+from farlane.backend.plane import Budget, Direct, Entry
 
 if TYPE_CHECKING:
     from farlane.backend.device.sim.observers.modelling import ModelObserver
@@ -77,7 +77,7 @@ class SimContext(Context):
         self._interrupted = False
         self._observers = Observers()
         self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
-        self.direct = Direct(self._memory.allocations.ranges, backed=True)
+        self.direct = Direct(self._memory.allocations.ranges, backed=True, room=self._memory.room)
         self._working = self.direct.gate  # held while device memory is used, for `close` may come from another thread
         self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest

@@ -16,13 +16,13 @@ from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.launching.pool import Pool
-from farlane.backend.device.sim.memory.memory import Budget
 from farlane.backend.device.sim.memory.space import Physical
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
 from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
 from farlane.backend.jit import processor
+from farlane.backend.plane import Budget
 
 
 class SimDevice(Device):

@@ -14,9 +14,11 @@
 //! - [`launch`]: launches that are laid out
 //! - `counters`: what was done here
 //! - [`objects`]: streams and events
-//! - [`ranges`]: the allocation map: which bytes a copy may touch
+//! - [`ranges`]: which bytes a copy may touch
+//! - [`allocations`]: the allocation map; [`room`]: who may allocate what; [`pages`]: the memory behind it
 //! - [`gate`]: the lock around the use of device memory
 
+pub mod allocations;
 mod counters;
 pub mod cuda;
 pub mod direct;
@@ -24,7 +26,9 @@ pub mod gate;
 pub mod host;
 pub mod launch;
 pub mod objects;
+pub mod pages;
 pub mod ranges;
+pub mod room;
 pub mod work;
 
 #[cfg(test)]

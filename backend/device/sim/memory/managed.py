@@ -11,11 +11,10 @@ from dataclasses import asdict
 
 import numpy as np
 import numpy.typing as npt
-from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.content import PIECE
 from farlane.backend.device.sim.memory.extents import Extent
-from farlane.backend.device.sim.memory.memory import Budget, Memory
+from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.residency import Residency
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
@@ -25,6 +24,7 @@ from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
 from farlane.backend.memory.planner.trace import Access
 from farlane.backend.memory.replacement import DEFAULT, POLICIES, Future
+from farlane.backend.plane import Budget
 
 _WORD = np.dtype("<u8")
 
@@ -37,6 +37,7 @@ class ManagedMemory(Memory):
 
     def __init__(self, quota: int, budget: Budget, physical: Physical, options: Oversubscription) -> None:
         super().__init__(quota, budget, physical)
+        self.room.attend(True)
         memory = options.memory or -(-quota // PAGE_2M) * PAGE_2M
         self.window.huge = False  # a page that goes gives its memory back at once
         try:
@@ -61,7 +62,7 @@ class ManagedMemory(Memory):
         return {f"memory ({residency.policy.name})": {"device_bytes": residency.memory, **asdict(residency.migrations)}}
 
     # Pages ------------------------------------------------------------------------------------------------------
-    def _map(self, first: int, last: int, flags: int, allocation: Allocation) -> None:
+    def map_pages(self, first: int, last: int, flags: int, label: str) -> None:
         while first < last and self.window.any(first, first + PAGE):
             first += PAGE
         while first < last and self.window.any(last - PAGE, last):
@@ -69,12 +70,12 @@ class ManagedMemory(Memory):
         if first < last:
             self.window.map(first, last, HELD)
             try:
-                self.residency.add(self._page(first), self._page(last), allocation.label, bool(flags & WRITABLE))
+                self.residency.add(self._page(first), self._page(last), label, bool(flags & WRITABLE))
             except OutOfFrames as error:
-                self._unmap(first, last)
+                self.unmap_pages(first, last)
                 raise CudaError(MEMORY_ALLOCATION, f"no physical memory: {error}") from None
 
-    def _unmap(self, first: int, last: int) -> None:
+    def unmap_pages(self, first: int, last: int) -> None:
         self.residency.remove(self._page(first), self._page(last))
         self.window.unmap(first, last)
 

@@ -16,9 +16,8 @@ Not thread-safe; one session's thread at a time. Large copies release the GIL.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import CudaError
@@ -32,7 +31,11 @@ from farlane.backend.device.sim.memory.window import ALIGNMENT, PAGE, READABLE, 
 from farlane.backend.generated_errors import INVALID_VALUE, MEMORY_ALLOCATION, NOT_SUPPORTED
 from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.paging import OutOfFrames
+from farlane.backend.plane import Budget, Room
 from farlane.backend.system.mappings import MappingError
+
+if TYPE_CHECKING:
+    from farlane.backend.plane import Refusal
 
 GUEST_BYTES = 1 << 36
 MODULE_BYTES = 1 << 34
@@ -47,26 +50,6 @@ class Part(NamedTuple):
     size: int
     label: str
     writable: bool = True  # by kernels; otherwise it shares no page with one that is
-
-
-class Budget:
-    """The memory of the device, which its sessions share. A session's quota may be more than is left of it. Thread-safe."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.used = 0
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> bool:
-        with self._lock:
-            if self.used + size > self.limit:
-                return False
-            self.used += size
-            return True
-
-    def give(self, size: int) -> None:
-        with self._lock:
-            self.used -= size
 
 
 class Memory(Content):
@@ -102,7 +85,7 @@ class Memory(Content):
         self.allocations = Allocations()
         self.host_mappings = HostMappingTable(self.window)
         self.physical = PhysicalFile(self.window)
-        self._guest_bytes = 0
+        self.room = Room(self.allocations.map, self.guest.base, guest, quota, budget=budget, pages=self.window.in_use)
         self._module_bytes = 0
         self._modules: dict[int, list[int]] = {}  # a module's base: where its parts start
         self._physical = physical or Physical(budget.limit)
@@ -113,6 +96,7 @@ class Memory(Content):
         if self.space is None:
             self.space = space = self._new_space(page_bytes)
             self.attended = True
+            self.room.attend(True)
             for first, last, flags in self.window.runs():
                 self._cover(space, first, last, flags)
         return self.space
@@ -133,9 +117,10 @@ class Memory(Content):
             self.space.close()
             self.space = None
         self._budget.give(self.allocations.bytes + self.physical.bytes)
+        self.room.set_quota(0)
         self.physical.close()
         self.host_mappings.end(self.window.base, self.window.end)
-        self.allocations = Allocations()
+        self.allocations.clear()
         self.quota = 0
         self.window.close()
 
@@ -146,24 +131,18 @@ class Memory(Content):
         for allocation in list(self.allocations):
             self._release(allocation.start)
         self._modules.clear()
-        self._guest_bytes = self._module_bytes = 0
+        self.room.reset()
+        self._module_bytes = 0
 
     # Allocations ------------------------------------------------------------------------------------------------
     def allocate(self, address: int, size: int) -> None:
         """Backs an address that the guest minted."""
-        end = address + size
-        if size < 1 or address < self.guest.base or end > self.guest.base + self.guest.size:
-            raise CudaError(INVALID_VALUE, f"[{address:#x}, {end:#x}) is no range of the session's window")
-        self._check_quota(size)
-        self._back(Allocation(address, size))
-        self._guest_bytes += size
+        self._check(self.room.allocate(address, size, self._hooks), Allocation(address, size))
 
     def free(self, address: int) -> Allocation:
         """Ends the guest's allocation that starts there, and says which it was."""
-        if not self.guest.base <= address < self.guest.base + self.guest.size:
-            raise CudaError(INVALID_VALUE, f"free of {address:#x}, which is outside the session's window")
-        ended = self._release(address)
-        self._guest_bytes -= ended.size
+        ended = self._ending(address)
+        self._check(self.room.free(address, self._hooks), ended)
         return ended
 
     def map_host(self, address: int, device: int, size: int) -> None:
@@ -174,7 +153,8 @@ class Memory(Content):
                 INVALID_VALUE, f"a host mapping of {size} bytes at {device:#x}, {self.allocations.describe(device)}"
             )
         self.host_mappings.add(address, device, size)
-        self.allocations.version += 1  # what kernels may touch is another
+        self.room.attend(True)  # they end before the allocation does
+        self.allocations.map.changed()  # what kernels may touch is another
 
     def create_physical(self, size: int) -> PhysicalPart:
         """Memory that has no address yet. Raises CudaError 2; 801 where pages have places of their own (space.py)."""
@@ -183,34 +163,53 @@ class Memory(Content):
                 NOT_SUPPORTED,
                 "physical memory is not mapped where device memory is bounded",
             )
-        self._check_quota(size)
-        self._take(size, f"a physical allocation of {size} bytes")
+        refusal = self.room.take(size)
+        if refusal is not None:
+            raise self._refused(refusal, Allocation(0, size), f"a physical allocation of {size} bytes")
         try:
-            part = self.physical.create(size)
+            return self.physical.create(size)
         except CudaError:
-            self._budget.give(size)
+            self.room.give(size)
             raise
-        self._guest_bytes += size
-        return part
 
     def free_physical(self, part: PhysicalPart) -> None:
-        self._guest_bytes -= part.size
-        self._budget.give(part.size)
+        self.room.give(part.size)
         self.physical.free(part)
 
-    def _check_quota(self, size: int) -> None:
-        if self._guest_bytes + size > self.quota:
-            raise CudaError(
-                MEMORY_ALLOCATION,
-                f"{size} bytes asked for, {self._guest_bytes} of the session's {self.quota} are in use",
-            )
+    @property
+    def _hooks(self) -> Memory | None:
+        """Who maps pages: the window itself, where nothing is kept beside it."""
+        return self if self.attended else None
 
-    def _take(self, size: int, what: object) -> None:
-        if not self._budget.take(size):
-            raise CudaError(
-                MEMORY_ALLOCATION,
-                f"{what}: the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes",
-            )
+    def _check(self, refusal: Refusal | None, allocation: Allocation) -> None:
+        if refusal is not None:
+            raise self._refused(refusal, allocation, str(allocation))
+
+    def _refused(self, refusal: Refusal, allocation: Allocation, what: str) -> CudaError:
+        start, end, size = allocation.start, allocation.end, allocation.size
+        if refusal == "range":
+            return CudaError(INVALID_VALUE, f"[{start:#x}, {end:#x}) is no range of the session's window")
+        if refusal == "clash":
+            return CudaError(INVALID_VALUE, f"{what} overlaps the live {self.allocations.overlapping(start, end)}")
+        if refusal == "unknown":
+            return self._unknown(start)
+        if refusal == "quota":
+            used = f"{self.room.used} of the session's {self.quota} are in use"
+            return CudaError(MEMORY_ALLOCATION, f"{size} bytes asked for, {used}")
+        used = f"the sessions of the device use {self._budget.used} of its {self._budget.limit} bytes"
+        return CudaError(MEMORY_ALLOCATION, f"{what}: {used}")
+
+    def _unknown(self, address: int) -> CudaError:
+        where = self.allocations.describe(address)
+        return CudaError(INVALID_VALUE, f"free of {address:#x}: no allocation starts there ({where})")
+
+    def _ending(self, address: int) -> Allocation:
+        """The allocation that starts there. Its host mappings end."""
+        allocation = self.allocations.holding(address)
+        if allocation is None or allocation.start != address or allocation.mapped:
+            raise self._unknown(address)
+        self.host_mappings.end(allocation.start, allocation.end)
+        return allocation
 
     def allocate_module(self, size: int, parts: Sequence[Part], alignment: int = MODULE_ALIGNMENT) -> int:
         """Finds size bytes in the module area and backs these parts of them; returns their address."""
@@ -247,57 +246,22 @@ class Memory(Content):
             self._module_bytes -= self._release(address).size
 
     def _back(self, allocation: Allocation, writable: bool = True) -> None:
-        clash = self.allocations.overlapping(allocation.start, allocation.end)
-        if clash is not None:
-            raise CudaError(INVALID_VALUE, f"{allocation} overlaps the live {clash}")
-        first, last = _pages(allocation.start, allocation.end)
-        kept = self._shared(allocation, first, last)
-        self._take(allocation.size, allocation)
-        try:
-            self._map(first, last, READABLE | (WRITABLE if writable else 0), allocation)
-        except MappingError as error:
-            self._budget.give(allocation.size)
-            raise CudaError(MEMORY_ALLOCATION, f"{allocation}: {error.strerror}") from None
-        except CudaError:
-            self._budget.give(allocation.size)
-            raise
-        for page in kept:
-            low, high = max(page, allocation.start), min(page + PAGE, allocation.end)
-            self.zero(low, high - low)
-        self.allocations.add(allocation)
+        flags = READABLE | (WRITABLE if writable else 0)
+        self._check(self.room.back(allocation, flags, self._hooks), allocation)
 
     def _release(self, address: int) -> Allocation:
-        allocation = self.allocations.remove(address)
-        if allocation is None:
-            raise CudaError(
-                INVALID_VALUE,
-                f"free of {address:#x}: no allocation starts there ({self.allocations.describe(address)})",
-            )
-        self._budget.give(allocation.size)
-        self.host_mappings.end(allocation.start, allocation.end)
-        first, last = _pages(allocation.start, allocation.end)
-        for page in self._shared(allocation, first, last):
-            if page == first:
-                first += PAGE
-            else:
-                last -= PAGE
-        if first < last:
-            self._unmap(first, last)
-        return allocation
+        ended = self._ending(address)
+        self._check(self.room.release(address, self._hooks), ended)
+        return ended
 
-    def _shared(self, allocation: Allocation, first: int, last: int) -> list[int]:
-        """The pages of an allocation not in the map that others in it use too: at most its first and its last."""
-        edges = [first] if last - first == PAGE else [first, last - PAGE]
-        return [page for page in edges if self.allocations.overlapping(page, page + PAGE) is not None]
-
-    # Pages ------------------------------------------------------------------------------------------------------
-    def _map(self, first: int, last: int, flags: int, allocation: Allocation) -> None:
+    # Pages, as the room has them mapped where something is kept beside the window -----------------------------------
+    def map_pages(self, first: int, last: int, flags: int, label: str) -> None:
         """Makes pages accessible, of which those at the edges may be already. Raises MappingError, CudaError."""
         if self.space is not None:
             self._cover(self.space, first, last, flags)
         self.window.map(first, last, flags)
 
-    def _unmap(self, first: int, last: int) -> None:
+    def unmap_pages(self, first: int, last: int) -> None:
         self.window.unmap(first, last)
         if self.space is not None:
             self.space.uncover(first, last, self.window.any)
@@ -331,8 +295,3 @@ class Memory(Content):
     def report(self) -> dict[str, dict[str, int]]:
         """Counts for the report of the run, by section."""
         return {}
-
-
-def _pages(start: int, end: int) -> tuple[int, int]:
-    """The whole pages around [start, end)."""
-    return start // PAGE * PAGE, -(-end // PAGE) * PAGE

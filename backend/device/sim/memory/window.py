@@ -5,9 +5,8 @@ CUDA. A device address is a host address, so translation never produces a pointe
 The window lies where a Linux process of default layout maps nothing, so that in the guest, another process, a device
 address is never also the address of host memory.
 
-Protection is kept by granules of 2 MiB, flags by pages of 4 KiB: the flags are exact and are what kernels and copies
-are checked against; the protection is a second net, and coarse because the kernel limits the number of mappings. A huge page backs only a granule that is mapped
-whole, so that the memory a session costs follows from what it allocated.
+Which pages are mapped, and what the system has given for them, the plane keeps (backend/plane/src/device/pages.rs). Here are the
+reservation, memory at two addresses, and files.
 
 Not thread-safe: one session's thread changes it, and never while a kernel of that session runs.
 
@@ -25,10 +24,10 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 from farlane.backend.jit.runtime.structures import PAGE_HELD
+from farlane.backend.plane import Pages
 from farlane.backend.system.mappings import (
     MADV_DONTDUMP,
     MADV_DONTNEED,
-    MADV_HUGEPAGE,
     MADV_NOHUGEPAGE,
     MAP_ANONYMOUS,
     MAP_FAILED,
@@ -110,8 +109,10 @@ class Window:
             memoryview((ctypes.c_uint8 * self.size).from_address(self.base)), np.uint8
         )
         self.view: memoryview = self.bytes.data
-        self._granules = np.zeros(self.size // GRANULE, np.uint16)  # pages in use in each granule
-        self._huge = np.zeros(self.size // GRANULE, np.bool_)  # granules that the system may back with a huge page
+        #: Mapped pages, and the system's memory behind them: kept by the plane.
+        self.in_use = Pages(self.base, self.size, self._flags_address)
+        counts = (ctypes.c_uint16 * (self.size // GRANULE)).from_address(self.in_use.used_address)
+        self._granules: npt.NDArray[np.uint16] = np.frombuffer(memoryview(counts), np.uint16)  # pages in use in each
         self._open = True
         self.huge = True  # whether huge pages are used
 
@@ -150,45 +151,17 @@ class Window:
 
     def map(self, start: int, end: int, flags: int) -> None:
         """Makes the whole pages [start, end) accessible. Those that were not mapped read as zero."""
-        first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
-        low, high = first * PAGE // GRANULE, -(-last * PAGE // GRANULE)
-        if high - low == 1:  # the common case, where arrays would cost more than the work
-            used = int(self._granules[low])
-            if not used:
-                self._protect([(low, high)], PROT_READ | PROT_WRITE)
-            self._granules[low] = used + last - first - int(np.count_nonzero(self.flags[first:last]))
-        else:
-            touched = self._per_granule(self.flags[first:last] == 0, first)
-            was = self._granules[low:high].copy()
-            self._granules[low:high] += touched
-            try:
-                self._protect(runs_of(low, (was == 0) & (touched > 0)), PROT_READ | PROT_WRITE)
-            except MappingError:
-                self._granules[low:high] = was
-                raise
-        self.flags[first:last] = flags
-        self._use_huge_pages(-(-first * PAGE // GRANULE), last * PAGE // GRANULE)
+        try:
+            self.in_use.map(start, end, flags, self.huge)
+        except OSError as error:
+            raise MappingError(error.errno or 0, error.strerror) from None
 
     def unmap(self, start: int, end: int) -> None:
-        """Takes the whole pages [start, end) away and gives their memory back to the system."""
-        first, last = (start - self.base) >> PAGE_SHIFT, (end - self.base) >> PAGE_SHIFT
-        low, high = first * PAGE // GRANULE, -(-last * PAGE // GRANULE)
-        if high - low == 1:
-            left = int(self._granules[low]) - int(np.count_nonzero(self.flags[first:last]))
-            self._granules[low] = left
-            emptied = [(low, high)] if not left else []
-        else:
-            touched = self._per_granule(self.flags[first:last] != 0, first)
-            self._granules[low:high] -= touched
-            emptied = runs_of(low, (self._granules[low:high] == 0) & (touched > 0))
-        self.flags[first:last] = 0
-        self._avoid_huge_pages(low, high)
-        checked(libc.madvise(start, end - start, MADV_DONTNEED), "madvise")
+        """Takes the whole pages [start, end) away."""
         try:
-            self._protect(emptied, PROT_NONE)
-        except MappingError:
-            # The limit on mappings: the granule stays accessible to us, and forbidden by its flags.
-            return
+            self.in_use.unmap(start, end)
+        except OSError as error:
+            raise MappingError(error.errno or 0, error.strerror) from None
 
     def hide(self, low: int, high: int) -> None:
         """Pages, by their numbers, that stay mapped and are held: gives their memory back to the system. They read as zero afterwards."""
@@ -224,11 +197,11 @@ class Window:
 
     def attach(self, start: int, size: int, descriptor: int, offset: int) -> None:
         """Whole granules, of which nothing is mapped, are a part of a file from now on; no flag allows an access yet. Raises MappingError."""
+        self.in_use.settle(start, start + size)
         shared = MAP_SHARED | MAP_NORESERVE | MAP_FIXED
         mapped(libc.mmap(start, size, PROT_READ | PROT_WRITE, shared, descriptor, offset), "mmap")
         libc.madvise(start, size, MADV_DONTDUMP)
-        first = (start - self.base) // GRANULE
-        self._granules[first : first + size // GRANULE] = GRANULE // PAGE
+        self.in_use.set_used(start, start + size, True)
 
     def permit(self, start: int, size: int, flags: int) -> None:
         """What kernels may do with the whole pages of an attached file."""
@@ -238,8 +211,7 @@ class Window:
     def detach(self, start: int, size: int) -> None:
         """The opposite of `attach`."""
         self.permit(start, size, 0)
-        first = (start - self.base) // GRANULE
-        self._granules[first : first + size // GRANULE] = 0
+        self.in_use.set_used(start, start + size, False)
         reserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED
         if libc.mmap(start, size, PROT_NONE, reserved, -1, 0) == MAP_FAILED:
             return  # the limit on mappings, as in `unmap`
@@ -252,39 +224,6 @@ class Window:
             self._open = False
             libc.munmap(self.base, self.size)
             libc.munmap(self._flags_address, self.pages)
-
-    def _per_granule(self, pages: npt.NDArray[np.bool_], first: int) -> npt.NDArray[np.uint16]:
-        """How many of the marked pages, the first of which is page `first`, lie in each granule they touch."""
-        each = GRANULE // PAGE
-        lead = first % each
-        padded = np.zeros(-(-(lead + len(pages)) // each) * each, np.bool_)
-        padded[lead : lead + len(pages)] = pages
-        counts: npt.NDArray[np.uint16] = padded.reshape(-1, each).sum(axis=1, dtype=np.uint16)
-        return counts
-
-    def _use_huge_pages(self, low: int, high: int) -> None:
-        """Allows huge pages for granules of which every page is mapped.
-
-        Elsewhere they stay forbidden, or a guest could make the host spend 2 MiB on each page of 4 KiB it was given.
-        """
-        if low < high and self.huge:
-            for first, last in runs_of(low, ~self._huge[low:high]):
-                libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, MADV_HUGEPAGE)
-            self._huge[low:high] = True
-
-    def _avoid_huge_pages(self, low: int, high: int) -> None:
-        """Takes the permission back from granules that lose pages."""
-        if high - low == 1 and not self._huge[low]:
-            return
-        for first, last in runs_of(low, self._huge[low:high]):
-            libc.madvise(self.base + first * GRANULE, (last - first) * GRANULE, MADV_NOHUGEPAGE)
-        self._huge[low:high] = False
-
-    def _protect(self, runs: list[tuple[int, int]], protection: int) -> None:
-        """Sets the protection of runs of granules."""
-        for low, high in runs:
-            start, size = self.base + low * GRANULE, (high - low) * GRANULE
-            checked(libc.mprotect(start, size, protection), "mprotect")
 
 
 def runs_of(low: int, marked: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

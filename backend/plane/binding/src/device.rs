@@ -1,6 +1,7 @@
 //! What Python gives the plane to work on by itself: allocation maps, launches that are laid out.
 
 use crate::cuda::{Cuda, Stream};
+use crate::room::Room;
 use plane::device::cuda::kernel::{Kernel, Parameters};
 use plane::device::host::{Code, Host};
 use plane::device::launch::{self, Launch};
@@ -134,14 +135,16 @@ pub struct Direct {
 #[pymethods]
 impl Direct {
     #[new]
-    fn new(ranges: &Ranges, backed: bool) -> Self {
-        Self { inner: Arc::new(direct::Direct::new(ranges.inner.clone(), Box::new(Host { backed }))) }
+    #[pyo3(signature = (ranges, backed, room = None))]
+    fn new(ranges: &Ranges, backed: bool, room: Option<&Room>) -> Self {
+        let room = room.map(|room| room.inner.clone());
+        Self { inner: Arc::new(direct::Direct::new(ranges.inner.clone(), Box::new(Host { backed }), room)) }
     }
 
     /// On a device behind a driver.
     #[staticmethod]
     fn on_driver(ranges: &Ranges, cuda: &Cuda) -> Self {
-        Self { inner: Arc::new(direct::Direct::new(ranges.inner.clone(), Box::new(cuda.inner.clone()))) }
+        Self { inner: Arc::new(direct::Direct::new(ranges.inner.clone(), Box::new(cuda.inner.clone()), None)) }
     }
 
     /// What the plane has done by itself, by kind.

@@ -9,6 +9,7 @@ mod loops;
 mod payloads;
 mod repeat;
 mod replay;
+mod room;
 mod sinks;
 mod standing;
 
@@ -311,6 +312,10 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device::Ranges>()?;
     module.add_class::<device::Event>()?;
     module.add_class::<device::Gate>()?;
+    module.add_class::<room::Budget>()?;
+    module.add_class::<room::AllocationMap>()?;
+    module.add_class::<room::Pages>()?;
+    module.add_class::<room::Room>()?;
     module.add_class::<handles::Handles>()?;
     module.add("LIVE_LIMIT", plane::replay::handles::LIVE_LIMIT)?;
     module.add_class::<device::Entry>()?;

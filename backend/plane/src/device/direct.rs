@@ -12,6 +12,7 @@ use super::host::Code;
 use super::launch::{Entry, Launch, Ran};
 use super::objects::{Event, Stream};
 use super::ranges::{Ranges, Rows};
+use super::room::Room;
 use super::work::{Awaited, Fault, Timed, Tried, Work};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -33,6 +34,7 @@ struct Running {
 pub struct Direct {
     ranges: Arc<Ranges>,
     work: Box<dyn Work>,
+    room: Option<Arc<Room>>,
     timed: Timed,
     enabled: AtomicBool,
     epoch: AtomicU64,
@@ -47,11 +49,12 @@ pub struct Direct {
 
 impl Direct {
     #[must_use]
-    pub fn new(ranges: Arc<Ranges>, work: Box<dyn Work>) -> Self {
+    pub fn new(ranges: Arc<Ranges>, work: Box<dyn Work>, room: Option<Arc<Room>>) -> Self {
         Self {
             ranges,
             timed: work.timed(),
             work,
+            room,
             enabled: AtomicBool::new(true),
             epoch: AtomicU64::new(0),
             launches: AtomicU64::new(0),
@@ -269,6 +272,26 @@ impl Direct {
     #[must_use]
     pub fn makes_objects(&self) -> bool {
         !self.work.has_driver()
+    }
+
+    /// Whether memory was put behind an address that the guest minted; else nothing has changed.
+    pub fn allocate(&self, address: u64, size: u64) -> bool {
+        self.changed_room(|room| room.allocate(address, size, &room.plain()).is_ok())
+    }
+
+    /// Whether the allocation that starts there has ended; else nothing has changed.
+    pub fn free(&self, address: u64) -> bool {
+        self.changed_room(|room| room.free(address, &room.plain()).is_ok())
+    }
+
+    fn changed_room(&self, change: impl FnOnce(&Room) -> bool) -> bool {
+        let Some(room) = &self.room else { return false };
+        let _held = self.gate.hold();
+        let done = self.is_enabled() && !room.is_attended() && change(room);
+        if done {
+            self.counters.objects.add();
+        }
+        done
     }
 
     /// An object was made or ended.

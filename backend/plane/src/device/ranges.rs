@@ -1,4 +1,4 @@
-//! The allocation map as copies need it: disjoint ranges of addresses that may be read and written.
+//! What copies may touch: disjoint ranges of addresses that may be read and written.
 //!
 //! Source: CUDA runtime API, cudaMemcpy (every byte lies in one allocation).
 

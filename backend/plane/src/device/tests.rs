@@ -14,7 +14,7 @@ fn memory(size: usize) -> (Vec<u8>, u64, Direct) {
     let address = memory.as_ptr() as u64;
     let ranges = Arc::new(Ranges::default());
     ranges.add(address, address + size as u64);
-    (memory, address, Direct::new(ranges, Box::new(Host { backed: true })))
+    (memory, address, Direct::new(ranges, Box::new(Host { backed: true }), None))
 }
 
 fn rows(address: u64, pitch: u64, width: u64, height: u64) -> Rows {

@@ -9,6 +9,7 @@ use crate::device::launch::Ran;
 use crate::device::objects::Stream;
 use crate::device::ranges::Rows;
 use crate::device::work::{Awaited, Fault, Tried, PIECE};
+use std::sync::atomic::Ordering;
 use tape::operations::code;
 use tape::Record;
 
@@ -127,6 +128,10 @@ impl<C: Control> Walk<'_, C> {
                 (Some(event), Some(stream)) if record.u32(16) == 0 => self.replay.direct.record(&event, &stream),
                 _ => Ok(false),
             },
+            code::ALLOCATE => Ok(self.replay.direct.allocate(record.u64(8), record.u64(16))),
+            code::FREE if !self.replay.standing.poisoned.load(Ordering::Relaxed) => {
+                Ok(self.replay.direct.free(record.u64(8)))
+            }
             code::STREAM_CREATE | code::STREAM_DESTROY | code::EVENT_CREATE | code::EVENT_DESTROY => {
                 return self.make_object(record)
             }

@@ -81,7 +81,7 @@ class TestAllocations:
 
 class TestRanges:
     def test_reads_are_zeros_of_the_right_length(self, context: NullContext) -> None:
-        context.quota = 1 << 30
+        context.room.set_quota(1 << 30)
         context.allocate(context.window.base, 3 << 20)
         pieces = list(context.read(Rows(context.window.base + 5, 0, (5 << 19) + 1, 1), None))
         assert all(len(piece) <= 1 << 20 for piece in pieces)

@@ -7,8 +7,9 @@ import random
 import pytest
 from farlane.backend.device.base import CudaError, Rows
 from farlane.backend.device.sim.memory.content import PIECE
-from farlane.backend.device.sim.memory.memory import Budget, Memory, Part
+from farlane.backend.device.sim.memory.memory import Memory, Part
 from farlane.backend.device.sim.memory.window import PAGE
+from farlane.backend.plane import Budget
 
 QUOTA = 256 << 20
 

@@ -18,7 +18,7 @@ fn on(memory: &[u8]) -> (Direct, Arc<Cuda>, u64) {
     let ranges = Arc::new(Ranges::default());
     ranges.add(address, address + memory.len() as u64);
     let cuda = fake::cuda();
-    (Direct::new(ranges, Box::new(cuda.clone())), cuda, address)
+    (Direct::new(ranges, Box::new(cuda.clone()), None), cuda, address)
 }
 
 fn rows(address: u64, size: usize) -> Rows {

@@ -162,7 +162,7 @@ impl Session {
         let memory = vec![0; 2 << 20];
         let ranges = Arc::new(Ranges::default());
         ranges.add(memory.as_ptr() as u64, (memory.as_ptr() as usize + memory.len()) as u64);
-        let direct = Arc::new(Direct::new(ranges, work));
+        let direct = Arc::new(Direct::new(ranges, work, None));
         let standing = Arc::new(Standing::default());
         let bounds = Bounds { message_bytes: 1 << 20, credit_bytes: 4 << 20 };
         let worth = Worth { planning: 400, planning_record: 16, asking: 100 };
