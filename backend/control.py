@@ -22,7 +22,7 @@ from farlane.backend.handlers.loop import Conditional
 from farlane.backend.loops import plans
 from farlane.backend.loops.plan import Path, Plan
 from farlane.backend.objects.resources import Resources
-from farlane.backend.plane import Columns, Entry, Moment, Stream
+from farlane.backend.plane import Columns, Entry
 
 if TYPE_CHECKING:
     from farlane.backend.plane import PlainTemplate
@@ -79,15 +79,6 @@ class Control:
     def account(self, laid_out: Any, nanoseconds: int) -> None:
         """The kernel of a launch that was laid out has run for so long."""
         self._context.account(laid_out, nanoseconds)
-
-    def stream(self, number: int) -> Stream | None:
-        """The stream as the plane works on it. Raises CudaError: there is none."""
-        return self._context.plane_stream(self._resources.streams.get(number))
-
-    def event(self, number: int) -> Moment:
-        """The event, of a context for which the plane records events by itself. Raises CudaError: there is none."""
-        moment: Moment = self._resources.events.get(number).moment
-        return moment
 
     def plan(self, template: PlainTemplate, constants: Mapping[int, int]) -> tuple[Plan, Sequence[Path], bool] | None:
         """How the device can repeat a template, with these constants in some of its holes (loops/plans.py)."""

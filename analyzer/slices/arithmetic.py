@@ -140,6 +140,17 @@ def narrowed(value: int) -> int:
     return value >> 63 << 31 | 0xFF << 23 | value >> 29 & 0x7FFFFF
 
 
+def whole(code: Code, value: int, width: int) -> int:
+    """A floating-point number rounded to a whole one, of the same sign where it is 0."""
+    if is_nan(value, width):
+        return _quiet(value, width)
+    held = number(value, width)
+    if math.isinf(held):
+        return low(value, width)
+    found = {Code.ROUND_EVEN: round, Code.ROUND_DOWN: math.floor, Code.ROUND_UP: math.ceil}.get(code, math.trunc)(held)
+    return bits(math.copysign(float(abs(found)), held), width)
+
+
 def divided(code: Code, first: int, second: int, width: int) -> int:
     """A quotient or remainder; raises StuckError."""
     is_signed = code in (Code.DIVIDE_SIGNED, Code.REMAINDER_SIGNED)
@@ -220,6 +231,8 @@ def compute(code: Code, operands: list[int], width: int) -> int:
         return widened(low(operands[0], 4))
     if code == Code.NARROW:
         return narrowed(operands[0])
+    if code >= Code.ROUND_EVEN:
+        return whole(code, operands[0], width)
     if code >= Code.F_ADD:
         return floating(code, operands, width)
     return integer(code, operands, width)

@@ -1,8 +1,8 @@
 """Whether a slice is well-formed: every reader of slices asks before it evaluates one.
 
 The check takes time that grows with the slice alone, which the bounds of `form` hold small. What passes can be
-evaluated with what it says: no register and no byte outside of it is named, every operation has a type that exists,
-every iteration ends.
+evaluated with what it says: no register and no byte outside of it is named, every operation has a type that exists, no
+iteration makes a call twice. How long the ways between calls are, the evaluation counts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from farlane.analyzer.slices.form import (
     MAXIMUM_REGISTERS,
     REACHED,
     SHAPES,
+    STORES,
     Block,
     Branch,
     Call,
@@ -32,6 +33,7 @@ from farlane.analyzer.slices.form import (
     Origin,
     Place,
     Slice,
+    array,
 )
 
 WIDTHS = (1, 2, 4, 8)
@@ -126,12 +128,15 @@ def _operation(operation: Operation, slice_: Slice) -> None:
     _require(len(operands) == shape[0] and width in shape[1], f"{code.name}: its operands or its width")
     for each in operands:
         _register(each, slice_)
-    if code == Code.STORE:
+    if code in STORES:
         _require(target == -1, "a store has no target")
     else:
         _register(target, slice_)
     if code in (Code.LOAD, Code.STORE):
         _place(Place(immediate, width), slice_)
+    elif code in (Code.LOAD_AT, Code.STORE_AT):
+        _place(array(immediate), slice_)
+        _require(array(immediate).size >= width, "an array shorter than its elements")
     elif code in HAS_IMMEDIATE:
         _require(0 <= immediate < 2**64, "a constant of 64 bits")
     else:
@@ -149,19 +154,13 @@ def _end(block: Block, slice_: Slice) -> None:
 
 
 def _iterations(blocks: tuple[Block, ...]) -> None:
-    """Every cycle leads through block 0: without the ways there, blocks can be put in an order."""
-    waiting = [0] * len(blocks)
-    for block in blocks:
-        for target in successors(block):
-            if target:
-                waiting[target] += 1
-    ready = [index for index, count in enumerate(waiting) if not count]
-    ordered = 0
-    while ready:
-        ordered += 1
-        for target in successors(blocks[ready.pop()]):
-            if target:
-                waiting[target] -= 1
-                if not waiting[target]:
-                    ready.append(target)
-    _require(ordered == len(blocks), "a cycle that does not lead through block 0")
+    """Every cycle with a call in it leads through block 0."""
+    for index, block in enumerate(blocks):
+        if isinstance(block.end, Called):
+            seen, work = {0}, [block.end.block]
+            while work:
+                each = work.pop()
+                if each not in seen:
+                    seen.add(each)
+                    work += successors(blocks[each])
+            _require(index == 0 or index not in seen, "a cycle with a call that does not lead through block 0")

@@ -44,6 +44,9 @@ def compact(graph: Graph, demand: Demand) -> Slice:
             code, width, target, operands, immediate = step
             if code in (Code.LOAD, Code.STORE):
                 immediate = places.at(immediate)
+            elif code in (Code.LOAD_AT, Code.STORE_AT):
+                region = graph.regions[immediate]
+                immediate = places.at(region.low) | region.size << 16
             numbers = tuple(register(each) for each in operands)
             operations.append(Operation(code, width, target if target < 0 else register(target), numbers, immediate))
         end = block.end

@@ -9,8 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from farlane.analyzer.slices.arithmetic import compute
-from farlane.analyzer.slices.form import Branch, Call, Called, Code, Input, Jump, Operation, Place, Slice
+from farlane.analyzer.slices.arithmetic import StuckError, compute
+from farlane.analyzer.slices.form import (
+    MAXIMUM_STEPS,
+    Branch,
+    Call,
+    Called,
+    Code,
+    Input,
+    Jump,
+    Operation,
+    Place,
+    Slice,
+    array,
+)
 
 
 @dataclass(frozen=True)
@@ -65,12 +77,18 @@ class Evaluation:
         the first one brought is to be given to `fill`.
 
         Raises:
-            StuckError: the program would be ended by a fault.
+            StuckError: the program would be ended by a fault, or what it does is not in the slice.
         """
         blocks = self._slice.blocks
+        steps = 0
         while True:
-            self.iterations += self._block == 0
+            if self._block == 0:
+                self.iterations += 1
+                steps = 0
             block = blocks[self._block]
+            steps += 1 + len(block.operations)
+            if steps > MAXIMUM_STEPS:
+                raise StuckError("too many operations without a call")
             for operation in block.operations:
                 self._operate(operation)
             end = block.end
@@ -80,6 +98,7 @@ class Evaluation:
                 self._block = end.then if self._registers[end.register] else end.other
             elif isinstance(end, Called):
                 yield self._made(self._slice.calls[end.call])
+                steps = 0
                 self._block = end.block
             else:
                 yield Left(end.address)
@@ -108,5 +127,16 @@ class Evaluation:
         elif code == Code.STORE:
             held = registers[operands[0]] & ((1 << 8 * width) - 1)
             self._memory[immediate : immediate + width] = held.to_bytes(width, "little")
+        elif code in (Code.LOAD_AT, Code.STORE_AT):
+            place = array(immediate)
+            at = registers[operands[-1]]
+            if at > place.size - width:
+                raise StuckError("an element outside of its array")
+            low = place.offset + at
+            if code == Code.LOAD_AT:
+                registers[target] = int.from_bytes(self._memory[low : low + width], "little")
+            else:
+                held = registers[operands[0]] & ((1 << 8 * width) - 1)
+                self._memory[low : low + width] = held.to_bytes(width, "little")
         else:
             registers[target] = compute(code, [registers[each] for each in operands], width)

@@ -13,6 +13,8 @@ The rest follows from the form: what is not understood is unknown, and where it 
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from farlane.analyzer.externals import interface, names
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph.program import Program
@@ -30,7 +32,7 @@ from farlane.analyzer.slices.raw import GLOBALS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
-PROGRAM, TOTAL = 100_000, 30_000  # instructions that are executed for a program, and for one function
+PROGRAM, TOTAL = 250_000, 120_000  # instructions that are executed for a program, and for one function
 MAXIMUM_ENTRIES = 4  # call sites of a loop that are tried
 # Let others than the program's own code change its variables.
 _SHARES = frozenset(
@@ -127,8 +129,13 @@ class Extractor:
         forbidden = sorted(called_back | (imports & names.REFUSED_IMPORTS))
         if forbidden:
             raise RefusedError(reasons.UNKNOWN_FUNCTION, f"the program uses {forbidden[0]}")
+        per_thread = sorted(name for name in imports if name.endswith(("_ptsz", "_ptds")))
+        if per_thread:
+            raise RefusedError(reasons.UNKNOWN_API, f"{per_thread[0]} has a default stream for each thread")
         if imports & names.SIGNALS and (imports & names.JUMPS or self._walker.catches):
             raise RefusedError(reasons.SIGNALS, "a signal's handler may leave the loop")
+        if imports & names.SIGNALS and self._by_pointer:
+            raise RefusedError(reasons.SIGNALS, f"{self._by_pointer[0]} uses CUDA, and may be a signal's handler")
         if loop.irreducible:
             raise RefusedError(reasons.IRREDUCIBLE, "the loop has several entries")
         structure = self._walker.structure(start)
@@ -140,10 +147,18 @@ class Extractor:
             imported = callee.address is None and callee.name and not is_cuda(callee.name)
             if imported and self._program.returns(callee) and (why := hopeless(callee.name)) is not None:
                 raise RefusedError(why, f"{callee.name} at {site:#x}")
-        for header, inner in structure.loops.items():
-            inner_calls = any(block in inner.blocks and is_cuda(callee.name) for block, _, callee in inside)
-            if header in loop.blocks and header != loop.header and not inner_calls:
-                raise RefusedError(reasons.NESTED, f"the loop at {header:#x} makes no call of CUDA's itself")
+
+    @cached_property
+    def _by_pointer(self) -> list[str]:
+        """Functions that use CUDA, however deep, and that no function calls by name: a pointer leads there, if anything does. The
+        compiler's stubs of kernels are not among them."""
+        program = self._program
+        callees = program.callees
+        called = {program.owner.get(each.address, each.address) for all_ in callees.values() for each in all_}
+        works = program.reaching(lambda name: is_cuda(name) and not name.startswith("__cuda"))
+        stubs = {start for start, all_ in callees.items() if any(interface.plain(c.name) == interface.POP for c in all_)}
+        found = (program.ranges[start].name for start in works - called - stubs)
+        return sorted(name for name in found if name not in ("main", "_start"))
 
     def _executed(self, start: int) -> Regions:
         known = self._regions.get(start)

@@ -9,8 +9,9 @@ A slice has registers of 64 bits and a memory of a few bytes, the loop's own var
 shifts count modulo 32 (64 for 8 bytes), floating-point numbers are rounded to nearest even, and NaNs are made and
 passed on as SSE does it. There are no flags: a comparison leaves 1 or 0.
 
-A block ends by a jump, a branch, a call, or the loop's end. Every cycle of the graph leads through block 0, which begins at the
-entry: so an iteration ends after at most as many operations as the slice has.
+A block ends by a jump, a branch, a call, or the loop's end. Block 0 begins at the entry, and every cycle with a call in it
+leads through it. Other cycles are loops of the host code, over an array perhaps: so an evaluation counts the operations
+from one call to the next, and is stuck behind MAXIMUM_STEPS.
 
 Data, no logic, but for what follows from the tables. The bytes are `encode`'s, the rules `check`'s.
 """
@@ -29,6 +30,7 @@ MAXIMUM_OPERATIONS = 4096  # of all blocks
 MAXIMUM_CALLS = 64
 MAXIMUM_ARGUMENTS = 80  # of a call
 MAXIMUM_INPUTS = 512
+MAXIMUM_STEPS = 1 << 16  # operations and blocks from one call, or iteration, to the next
 FRAME_REACH = 65536  # bytes above the stack pointer at the entry
 
 
@@ -44,6 +46,8 @@ class Code(enum.IntEnum):
     SIGN = 0x06  # a, sign-extended to 64 bits
     NEGATE = 0x07
     NOT = 0x08
+    LOAD_AT = 0x09  # of the array that the immediate names, at a bytes from its start; outside of it: stuck
+    STORE_AT = 0x0A  # of the array, at b bytes from its start, becomes a; no target
 
     ADD = 0x10
     SUBTRACT = 0x11
@@ -87,6 +91,10 @@ class Code(enum.IntEnum):
     NEAREST_8 = 0x45
     WIDEN = 0x46  # 8 bytes from 4; the width is 4
     NARROW = 0x47  # 4 bytes from 8; the width is 8
+    ROUND_EVEN = 0x48  # to a whole number: the nearest, the even one of two
+    ROUND_DOWN = 0x49
+    ROUND_UP = 0x4A
+    ROUND_CUT = 0x4B  # towards 0
 
 
 _F = frozenset({4, 8})
@@ -97,6 +105,8 @@ SHAPES: dict[Code, tuple[int, frozenset[int]]] = {
     Code.COPY: (1, _ALL),
     Code.LOAD: (0, _ALL),
     Code.STORE: (1, _ALL),
+    Code.LOAD_AT: (1, _ALL),
+    Code.STORE_AT: (2, _ALL),
     Code.SELECT: (3, _ALL),
     Code.INSERT: (2, frozenset({1, 2, 4})),
     Code.SIGN: (1, frozenset({1, 2, 4})),
@@ -107,8 +117,10 @@ SHAPES: dict[Code, tuple[int, frozenset[int]]] = {
     **{code: (1, _F) for code in Code if Code.FROM_4 <= code <= Code.NEAREST_8},
     Code.WIDEN: (1, frozenset({4})),
     Code.NARROW: (1, frozenset({8})),
+    **{code: (1, _F) for code in Code if code >= Code.ROUND_EVEN},
 }
-HAS_IMMEDIATE = frozenset({Code.CONSTANT, Code.LOAD, Code.STORE})
+HAS_IMMEDIATE = frozenset({Code.CONSTANT, Code.LOAD, Code.STORE, Code.LOAD_AT, Code.STORE_AT})
+STORES = frozenset({Code.STORE, Code.STORE_AT})
 STICKS = frozenset({Code.DIVIDE, Code.REMAINDER, Code.DIVIDE_SIGNED, Code.REMAINDER_SIGNED})
 FLOATING = frozenset(code for code in Code if code >= Code.F_ADD)
 
@@ -119,6 +131,8 @@ def taken(operation: Operation, index: int) -> int:
     if code == Code.SELECT and index == 2:
         return 8
     if code == Code.INSERT and index == 0:
+        return 8
+    if (code == Code.LOAD_AT and index == 0) or (code == Code.STORE_AT and index == 1):
         return 8
     if code in (Code.FROM_4, Code.FROM_8):
         return 4 if code == Code.FROM_4 else 8
@@ -224,6 +238,11 @@ class Input(NamedTuple):
     origin: Origin
     number: int
     to: int | Place
+
+
+def array(immediate: int) -> Place:
+    """The array that an operation's immediate names: its offset in the low 16 bits, its size in the next 16."""
+    return Place(immediate & 0xFFFF, immediate >> 16)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,10 @@ class _Block:
         code, width, target, operands, immediate = step
         operands = tuple(self._same.get(each, each) for each in operands)
         step = Operation(code, width, target, operands, immediate)
+        if code == Code.STORE_AT:
+            region = self._graph.regions[immediate]
+            self._lose(region.low, region.size)
+            return step
         if code == Code.STORE:
             self._lose(immediate, width)
             self._stored[immediate, width] = operands[0]

@@ -56,6 +56,16 @@ class Range(NamedTuple):
     size: int
 
 
+class Region(NamedTuple):
+    """An array in memory whose elements are touched at computed places. A store in it may be anywhere from `first` up to
+    `last`, as far as is proven; outside of the array the evaluation is stuck."""
+
+    low: int
+    size: int
+    first: int
+    last: int
+
+
 @dataclass
 class RawCall:
     """A call; a register or a range of memory for each argument, by (index, bytes)."""
@@ -85,12 +95,14 @@ class Graph:
 
     Attributes:
         stack: the stack pointer at the entry's call instruction, as an address of the frame.
+        regions: of LOAD_AT and STORE_AT, whose immediates are indices into it.
     """
 
     entry: int
     stack: int
     blocks: list[RawBlock] = field(default_factory=list)
     calls: list[RawCall] = field(default_factory=list)
+    regions: list[Region] = field(default_factory=list)
     floating: bool = False
 
 

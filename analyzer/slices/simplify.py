@@ -7,14 +7,14 @@ same, jumps to jumps. Then whatever is not known and still wanted refuses the sl
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from farlane.analyzer.slices import reasons
 from farlane.analyzer.slices.arithmetic import StuckError, compute
 from farlane.analyzer.slices.form import HAS_IMMEDIATE, Branch, Called, Code, Jump, Operation, taken
 from farlane.analyzer.slices.forward import forward
-from farlane.analyzer.slices.raw import Graph, Lost, Range, RawBlock, RefusedError, Unknown, successors
+from farlane.analyzer.slices.raw import Graph, Lost, Range, RawBlock, RefusedError, Region, Unknown, successors
 
 ROUNDS = 40
 # Operations whose low bytes depend on the low bytes of their operands alone.
@@ -52,7 +52,7 @@ def simplify(graph: Graph) -> Demand:
     _clean(graph)
     before = demands(graph)
     for block in graph.blocks:
-        _refuse(block, _behind(graph, block, before))
+        _refuse(block, _behind(graph, block, before), graph.regions)
     forward(graph)
     _clean(graph)
     return demands(graph)[0]
@@ -64,7 +64,7 @@ def _clean(graph: Graph) -> None:
         before = demands(graph)
         changed = False
         for block in graph.blocks:
-            changed |= _without_dead(block, _behind(graph, block, before))
+            changed |= _without_dead(block, _behind(graph, block, before), graph.regions)
         if not _shorten(graph) and not changed:
             break
     else:
@@ -83,7 +83,7 @@ def _decide(graph: Graph) -> None:
         content = {0} | deciding
         for index, block in enumerate(graph.blocks):
             demand = _behind(graph, block, before, index in deciding)
-            if any(backward(step, demand) for step in reversed(block.steps)) or not isinstance(
+            if any(backward(step, demand, graph.regions) for step in reversed(block.steps)) or not isinstance(
                 block.end, (Jump, Branch)
             ):
                 content.add(index)
@@ -139,7 +139,7 @@ def demands(graph: Graph, deciding: Container[int] | None = None) -> list[Demand
         block = graph.blocks[index]
         demand = _behind(graph, block, found, deciding is None or index in deciding)
         for step in reversed(block.steps):
-            backward(step, demand)
+            backward(step, demand, graph.regions)
         if demand != found[index]:
             found[index] = demand
             for source in sources[index] - queued:
@@ -171,7 +171,7 @@ def _behind(graph: Graph, block: RawBlock, before: list[Demand], decides: bool =
     return demand
 
 
-def backward(step: Operation | Unknown | Lost, demand: Demand) -> bool:
+def backward(step: Operation | Unknown | Lost, demand: Demand, regions: Sequence[Region]) -> bool:
     """What is wanted before a step; whether the step itself is."""
     if isinstance(step, Lost):
         hit = {each for each in demand.memory if step.low <= each < step.high}
@@ -187,9 +187,21 @@ def backward(step: Operation | Unknown | Lost, demand: Demand) -> bool:
         demand.memory -= touched
         demand.want(operands[0], width)
         return True
+    if code == Code.STORE_AT:
+        region = regions[immediate]
+        if not any(region.first <= each < region.last for each in demand.memory):
+            return False
+        demand.memory |= _bytes(region)
+        demand.want(operands[0], width)
+        demand.want(operands[1], 8)
+        return True
     wanted = demand.registers.pop(target, 0)
     if not wanted:
         return False
+    if code == Code.LOAD_AT:
+        demand.memory |= _bytes(regions[immediate])
+        demand.want(operands[0], 8)
+        return True
     if code == Code.LOAD:
         demand.memory |= set(range(immediate, immediate + min(width, wanted)))
         return True
@@ -207,12 +219,16 @@ def backward(step: Operation | Unknown | Lost, demand: Demand) -> bool:
     return True
 
 
-def _without_dead(block: RawBlock, demand: Demand) -> bool:
+def _bytes(region: Region) -> set[int]:
+    return set(range(region.low, region.low + region.size))
+
+
+def _without_dead(block: RawBlock, demand: Demand, regions: Sequence[Region]) -> bool:
     """Takes out steps that are not wanted; those that only say what is not known stay while it may be wanted."""
     kept: list[Operation | Unknown | Lost] = []
     for step in reversed(block.steps):
         wanted = demand.registers.get(step.target, 0) if isinstance(step, Operation) and step.target >= 0 else 0
-        if backward(step, demand):
+        if backward(step, demand, regions):
             if isinstance(step, Operation) and step.code == Code.INSERT and wanted <= step.width:
                 step = Operation(Code.COPY, step.width, step.target, step.operands[1:])
             kept.append(step)
@@ -287,10 +303,10 @@ def _drop(graph: Graph) -> bool:
     return True
 
 
-def _refuse(block: RawBlock, demand: Demand) -> None:
+def _refuse(block: RawBlock, demand: Demand, regions: Sequence[Region]) -> None:
     """Raises RefusedError where something wanted is not known."""
     for step in reversed(block.steps):
-        if backward(step, demand) and not isinstance(step, Operation):
+        if backward(step, demand, regions) and not isinstance(step, Operation):
             raise RefusedError(step.reason, step.detail)
 
 
@@ -310,7 +326,7 @@ def _constants(graph: Graph) -> None:
         held = dict(before[index] or {})
         block = graph.blocks[index]
         for step in block.steps:
-            _fold(step, held)
+            _fold(step, held, graph.regions)
         for target in _ways(graph, block, held):
             old = before[target]
             new = held if old is None else {key: value for key, value in old.items() if held.get(key) == value}
@@ -322,7 +338,7 @@ def _constants(graph: Graph) -> None:
             block.steps, block.end = [], Jump(0)
             continue
         held = dict(before[index] or {})
-        block.steps[:] = [_fold(step, held) for step in block.steps]
+        block.steps[:] = [_fold(step, held, graph.regions) for step in block.steps]
         if isinstance(block.end, Branch) and (number := held.get(("r", block.end.register, 8))) is not None:
             block.end = Jump(block.end.then if number else block.end.other)
     _drop(graph)
@@ -342,7 +358,9 @@ def _lose(held: _Held, low: int, high: int) -> None:
         del held[key]
 
 
-def _fold(step: Operation | Unknown | Lost, held: _Held) -> Operation | Unknown | Lost:
+def _fold(
+    step: Operation | Unknown | Lost, held: _Held, regions: Sequence[Region]
+) -> Operation | Unknown | Lost:
     """A step with what is held, which it changes."""
     if isinstance(step, Lost):
         _lose(held, step.low, step.high)
@@ -353,6 +371,9 @@ def _fold(step: Operation | Unknown | Lost, held: _Held) -> Operation | Unknown 
     code, width, target, operands, immediate = step
     values = [held.get(("r", each, 8)) for each in operands]
     known = [each for each in values if each is not None]
+    if code == Code.STORE_AT:
+        _lose(held, regions[immediate].low, regions[immediate].low + regions[immediate].size)
+        return step
     if code == Code.STORE:
         _lose(held, immediate, immediate + width)
         if known:
@@ -380,7 +401,9 @@ def touched(graph: Graph, demand: Demand) -> set[int]:
     found = set(demand.memory)
     for block in graph.blocks:
         for step in block.steps:
-            if isinstance(step, Operation) and step.code in (Code.LOAD, Code.STORE):
+            if isinstance(step, Operation) and step.code in (Code.LOAD_AT, Code.STORE_AT):
+                found |= _bytes(graph.regions[step.immediate])
+            elif isinstance(step, Operation) and step.code in (Code.LOAD, Code.STORE):
                 found |= set(range(step.immediate, step.immediate + step.width))
         if isinstance(block.end, Called):
             call = graph.calls[block.end.call]

@@ -20,6 +20,7 @@ from farlane.analyzer.slices.form import (
     Origin,
     Place,
     Slice,
+    array,
 )
 
 
@@ -58,6 +59,8 @@ def _operation(operation: Operation) -> str:
     parts = [f"r{each}" for each in operands]
     if code in (Code.LOAD, Code.STORE):
         parts.append(_where(Place(immediate, width)))
+    elif code in (Code.LOAD_AT, Code.STORE_AT):
+        parts.append(_where(array(immediate)))
     elif code in HAS_IMMEDIATE:
         parts.append(f"{immediate:#x}")
     name = f"{code.name.lower()}.{width} {', '.join(parts)}"

@@ -16,14 +16,15 @@ from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.machine.effects import Flags, flags, writes
 from farlane.analyzer.machine.instruction import NONE, RDI, RSI, RSP, Instruction, Memory, Register
-from farlane.analyzer.permissions.abstract.domain import ANYTHING, CONSTANT, EXACT, FRAME
+from farlane.analyzer.permissions.abstract.calls import passed
+from farlane.analyzer.permissions.abstract.domain import ANYTHING, CONSTANT, EXACT, FRAME, IN_FRAME
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.instructions import Step
 from farlane.analyzer.permissions.abstract.memory import State
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.slices import reasons
-from farlane.analyzer.slices.form import MAXIMUM_BLOCKS, Branch, Called, Jump, Leave
+from farlane.analyzer.slices.form import MAXIMUM_BLOCKS, MAXIMUM_MEMORY, Branch, Called, Jump, Leave
 from farlane.analyzer.slices.lifting.calls import Calls
 from farlane.analyzer.slices.raw import Graph, RawBlock, RawCall, RefusedError
 
@@ -58,6 +59,8 @@ class Walk(Calls):
         assert holding is not None
         end = next(each.end for each in holding.instructions if each.address == entry)
         self.graph = Graph(end, state.registers[RSP].number)
+        self.entry_stack, self.regions = self.graph.stack, self.graph.regions
+        self.arrays = self._arrays(regions)
         self._indices: dict[_Key, int] = {}
         self._work: list[_Key] = []
         self._raw = RawBlock()
@@ -78,6 +81,21 @@ class Walk(Calls):
                 raise RefusedError(reasons.TOO_LONG, "the host code between the calls")
         self.graph.floating = self.floating
         return self.graph
+
+    def _arrays(self, regions: Regions) -> list[tuple[int, int]]:
+        """Where what a function's copies carry or bring stands in the frame; its callees' as well."""
+        found: set[tuple[int, int]] = set()
+        for site, state in regions.sites.items():
+            callee = regions.structure.flow.calls.get(site, UNKNOWN)
+            form = interface.COPIES.get(interface.plain(callee.name)) if callee.address is None else None
+            size = None if form is None or form.size is None else passed(state, form.size)
+            if form is not None and size is not None and size.kind == CONSTANT and 0 < size.number <= MAXIMUM_MEMORY:
+                for value in (passed(state, form.destination), passed(state, form.source)):
+                    if value.kind == EXACT and value.objects == IN_FRAME:
+                        found.add((value.number, value.number + size.number))
+        for inner in regions.inner.values():
+            found.update(self._arrays(inner))
+        return sorted(found)
 
     def sizes(self, host: int) -> tuple[int, ...] | None:
         return self._kernels.sizes(host)
@@ -119,6 +137,7 @@ class Walk(Calls):
             self.escaped = True
         state = before.copy()
         step = Step(state, [], None)
+        self.values = state.registers
         for instruction in block.instructions:
             if instruction.address < key.first:
                 self._follow(state, step, instruction, regions)

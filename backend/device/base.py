@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_SUPPORTED
-from farlane.backend.plane import Direct, Entry, Ranges, Stream
+from farlane.backend.plane import Direct, Entry, Ranges
 
 if TYPE_CHECKING:
     from farlane.backend.device.objects import ObjectDescription
@@ -118,7 +118,7 @@ class Context(ABC):
     quota: int
     device_nanoseconds: int = 0  # for how long it has worked, what the plane did by itself apart
     #: What the plane does by itself: copies, sets, synchronizations, events, launches that are laid out. Nothing, where nothing is said
-    #: here. Events of a context that says something have a `moment`.
+    #: here. A context that says something makes its streams and events of the plane's Stream and Event.
     direct: Direct = _nothing()
     #: Whether `expect` is of use: a device whose memory is reused has it.
     looks_ahead: bool = False
@@ -236,10 +236,6 @@ class Context(ABC):
         """The launch with `size` bytes of parameters as the plane can do it again by itself; None: it cannot."""
         return None
 
-    def plane_stream(self, stream: Any) -> Stream | None:
-        """The stream as the plane works on it; None: where work is over when its call returns, there is no difference."""
-        return None
-
     def fault(self, code: int, call: str) -> CudaError:
         """A call of the driver by the plane has failed: what this is for the guest."""
         return CudaError(code, f"{call} failed", sticky=True)
@@ -270,7 +266,10 @@ class Context(ABC):
         raise CudaError(INVALID_VALUE, f"there is no object {value:#x}")
 
     def expect(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
-        """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory."""
+        """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory.
+
+        A loop that its slice decides has no iteration whose values are known before: it is advised that the last one's come again.
+        """
 
     def report(self) -> dict[str, dict[str, int]]:
         """What the device has counted for this session, by section, for the report of a run."""

@@ -22,7 +22,7 @@ from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Stop
 from farlane.backend.device.specification import Specification, attributes
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, MEMORY_ALLOCATION
-from farlane.backend.plane import Direct, Entry, Moment
+from farlane.backend.plane import Direct, Entry, Event, Stream
 
 _DISABLE_TIMING = 2  # cudaEventDisableTiming
 
@@ -44,12 +44,6 @@ class _Module:
         self.variables: dict[str, int] = {}
 
 
-class _Event:
-    def __init__(self, flags: int) -> None:
-        self.timed = not flags & _DISABLE_TIMING
-        self.moment = Moment()
-
-
 class NullContext(Context):
     """One session's bookkeeping."""
 
@@ -60,7 +54,7 @@ class NullContext(Context):
         self.live = Allocations()
         self.direct = Direct(self.live.ranges, backed=False)
         self._physical = 0  # bytes of physical allocations
-        self._default_streams: dict[int, object] = {}
+        self._default_streams: dict[int, Stream] = {}
         self._next_variable = base + _HALF
         self._variables: dict[int, int] = {}  # address -> size
         self._bulk: tuple[Numbers, Numbers] | None = None  # starts and ends of the allocations, for repeat ...
@@ -236,44 +230,44 @@ class NullContext(Context):
             if step.kind is Kind.LAUNCH:
                 self.direct.launches += times
             elif step.kind is Kind.RECORD and times:
-                step.event.moment.record()
+                step.event.record()
 
     # Streams and events -----------------------------------------------------------------------------------------
 
     def default_stream(self, number: int) -> Any:
-        return self._default_streams.setdefault(number, object())
+        return self._default_streams.setdefault(number, Stream())
 
     def create_stream(self, flags: int, priority: int) -> Any:
-        return object()
+        return Stream()
 
     def destroy_stream(self, stream: Any) -> None:
         pass
 
-    def wait_event(self, stream: Any, event: _Event) -> None:
+    def wait_event(self, stream: Any, event: Event) -> None:
         pass
 
     def stream_done(self, stream: Any) -> bool:
         return True
 
     def create_event(self, flags: int) -> Any:
-        return _Event(flags)
+        return Event(timed=not flags & _DISABLE_TIMING)
 
-    def destroy_event(self, event: _Event) -> None:
+    def destroy_event(self, event: Event) -> None:
         pass
 
-    def record_event(self, event: _Event, stream: Any, flags: int) -> None:
-        event.moment.record()
+    def record_event(self, event: Event, stream: Any, flags: int) -> None:
+        event.record()
 
-    def event_done(self, event: _Event) -> bool:
+    def event_done(self, event: Event) -> bool:
         return True
 
-    def elapsed_ms(self, start: _Event, end: _Event) -> float:
-        began, ended = start.moment.nanoseconds, end.moment.nanoseconds
+    def elapsed_ms(self, start: Event, end: Event) -> float:
+        began, ended = start.nanoseconds, end.nanoseconds
         if not (start.timed and end.timed) or began is None or ended is None:
             raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was not recorded, or has no timing")
         return (ended - began) / 1e6
 
-    def synchronize(self, stream: Any | None = None, event: _Event | None = None) -> None:
+    def synchronize(self, stream: Any | None = None, event: Event | None = None) -> None:
         pass
 
     def set_limit(self, limit: int, value: int) -> None:

@@ -42,7 +42,7 @@ FAMILIES: dict[str, ModuleType] = {
     "texture": texture,
     "virtual_memory": virtual_memory,
 }
-OF_THE_PLANE = {"FENCE", "CONTEXT", "TEMPLATE", "REPEAT", "PAYLOAD_DROP"}
+OF_THE_PLANE = {"FENCE", "CONTEXT", "TEMPLATE", "REPEAT", "SLICE", "WHILE", "PAYLOAD_DROP"}
 Handler = Callable[..., Any]
 
 

@@ -20,7 +20,6 @@ def event_create(resources: Resources, event: int, flags: int) -> None:
 
 def event_destroy(resources: Resources, event: int) -> None:
     value = resources.events.release(event)
-    resources.standing.event_ended()
     if value is not None:
         resources.context.destroy_event(value)
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-TAPE_VERSION = 5
+TAPE_VERSION = 6
 
 Decoder = Callable[[bytes], tuple[Any, ...]]
 """A record that obeys the table -> the handler's arguments: fields in the table's order, arrays flattened, without
@@ -231,6 +231,22 @@ _unpack_conditional = struct.Struct("<8xQII4xI").unpack_from
 def _decode_conditional(record: bytes) -> tuple[Any, ...]:
     condition, stream, kind, template_bytes = _unpack_conditional(record)
     return (condition, stream, kind, memoryview(record)[32 : 32 + template_bytes])
+
+
+_unpack_slice = struct.Struct("<8xIIII").unpack_from
+
+
+def _decode_slice(record: bytes) -> tuple[Any, ...]:
+    slice, template, slice_bytes, content_bytes = _unpack_slice(record)
+    return (slice, template, slice_bytes, memoryview(record)[24 : 24 + content_bytes])
+
+
+_unpack_while = struct.Struct("<8xI4xQII").unpack_from
+
+
+def _decode_while(record: bytes) -> tuple[Any, ...]:
+    slice, iterations, microseconds, input_bytes = _unpack_while(record)
+    return (slice, iterations, microseconds, memoryview(record)[32 : 32 + input_bytes])
 
 
 _unpack_payload_keep = struct.Struct("<8xIII4x").unpack_from
@@ -871,6 +887,32 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_conditional,
+    ),
+    0x0065: Operation(
+        name="SLICE",
+        code=0x0065,
+        family="loop",
+        fields=(Field("slice", "I", 8), Field("template", "I", 12), Field("slice_bytes", "I", 16), Field("content_bytes", "I", 20),),
+        fixed=24,
+        tail='content',
+        length_field='content_bytes',
+        flags=0,
+        result="none",
+        slot_at=None,
+        decode=_decode_slice,
+    ),
+    0x0066: Operation(
+        name="WHILE",
+        code=0x0066,
+        family="loop",
+        fields=(Field("slice", "I", 8), Field("slot", "I", 12), Field("iterations", "Q", 16), Field("microseconds", "I", 24), Field("input_bytes", "I", 28),),
+        fixed=32,
+        tail='inputs',
+        length_field='input_bytes',
+        flags=1,
+        result="value",
+        slot_at=12,
+        decode=_decode_while,
     ),
     0x0068: Operation(
         name="PAYLOAD_KEEP",

@@ -23,7 +23,7 @@ def physical_create(resources: Resources, memory: int, size: int) -> None:
 
 def physical_release(resources: Resources, memory: int) -> None:
     handles = resources.physical.handles
-    if memory not in handles.entries:
+    if memory not in handles:
         raise ProtocolError(f"PHYSICAL_RELEASE of {memory}, which is no physical allocation")
     physical = handles.release(memory)
     if physical is not None:
@@ -74,7 +74,7 @@ def _check_place(resources: Resources, address: int, offset: int, size: int, mem
         )
     if not window.base <= address <= window.base + window.size - size:
         raise ProtocolError(f"a mapping of {size} bytes at {address:#x}, outside of the session's window")
-    if memory not in known.handles.entries:
+    if memory not in known.handles:
         raise ProtocolError(f"PHYSICAL_MAP of {memory}, which is no physical allocation")
     other = known.overlapping(address, address + size)
     if other is not None:

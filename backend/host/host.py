@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("farlane.session")
 
 # A guest of version 2 waits for the DATA of RUN_AHEAD, which this host does not send: it is spoken to as one of version 1.
-TAPE_VERSIONS = (1, 3, 4, 5)
+TAPE_VERSIONS = (1, 3, 4, 5, 6)
 TAPE_VERSION_MIN, TAPE_VERSION_MAX = TAPE_VERSIONS[0], TAPE_VERSIONS[-1]
 DEFAULT_SESSIONS = 64
 DIGESTS_LIMIT = 4096  # images named in one Hello

@@ -40,6 +40,8 @@ class Session:
             resources.context.direct,
             resources.standing,
             resources.payloads,
+            resources.streams,
+            resources.events,
             tape_version=tape_version,
             message_bytes=MESSAGE_BYTES,
             credit_bytes=CREDIT_BYTES,

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from farlane.backend.errors import ProtocolError
-from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable
+from farlane.backend.objects.handles import HandleTable
+from farlane.backend.plane import LIVE_LIMIT
 
 
 @dataclass

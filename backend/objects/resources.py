@@ -17,11 +17,11 @@ from typing import Any
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, Context, CudaError, Rows
 from farlane.backend.errors import ProtocolError
 from farlane.backend.generated_errors import INVALID_PITCH_VALUE, INVALID_VALUE
-from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable, Poison
+from farlane.backend.objects.handles import HandleTable
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.physical import PhysicalMemory
-from farlane.backend.plane import Payloads, Standing
+from farlane.backend.plane import LIVE_LIMIT, Payloads, Standing
 
 log = logging.getLogger("farlane.session")
 
@@ -51,7 +51,8 @@ class PoisonedRanges:
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
         self._starts: list[int] = []
-        self._ranges: dict[int, tuple[int, Poison]] = {}
+        # The end, and the error's code and message: the exception would keep its frames alive.
+        self._ranges: dict[int, tuple[int, int, str]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._starts)
@@ -61,7 +62,7 @@ class PoisonedRanges:
             raise ProtocolError(f"{LIVE_LIMIT} refused allocations, none of them freed")
         if address not in self._ranges:
             bisect.insort(self._starts, address)
-        self._ranges[address] = (address + size, Poison(error))
+        self._ranges[address] = (address + size, error.code, error.message)
         self._standing.set_poisoned(True)
 
     def remove(self, address: int) -> bool:
@@ -76,9 +77,9 @@ class PoisonedRanges:
         if index < 0:
             return
         start = self._starts[index]
-        end, poison = self._ranges[start]
+        end, code, message = self._ranges[start]
         if address < end:
-            raise poison.exception(f"the allocation at {start:#x}")
+            raise CudaError(code, f"the allocation at {start:#x} could not be made: {message}")
 
     def clear(self) -> None:
         self._starts.clear()
@@ -140,7 +141,6 @@ class Resources:
         self.physical.clear()
         self.poisoned.clear()
         self.standing.object_ended()
-        self.standing.event_ended()
 
     def release(self) -> None:
         """Gives everything back. Idempotent, and never raises: a device that fails here must not keep the rest alive."""
@@ -149,7 +149,6 @@ class Resources:
         self.physical.clear()
         self.poisoned.clear()
         self.standing.object_ended()
-        self.standing.event_ended()
         self.payloads.clear()
         try:
             self.context.close()

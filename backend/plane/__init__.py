@@ -1,8 +1,9 @@
 """The host's data plane, which is native: sockets, HTTP/2, the threads of calls, and the replay of sessions (Rust, `src/`).
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server`, `Security` and `Call` are what server/edge.py and
-server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do, `Direct`, `Ranges`, `Gate` and `Entry` what
-devices offer the plane to work on by itself, `Cuda`, `Stream`, `Body` and `Graph` a driver, its streams, and loops on it.
+server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do,
+`Handles` what objects/ does, `Direct`, `Ranges`, `Gate` and `Entry` what
+devices offer the plane to work on by itself, `Stream` and `Event` their streams and events, `Cuda`, `Body` and `Graph` a driver and loops on it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 try:
     from farlane.backend.plane.farlane_plane import (
         CUDA_FUNCTIONS,
+        LIVE_LIMIT,
         Body,
         Call,
         CallGone,
@@ -21,10 +23,11 @@ try:
         Direct,
         DriverFault,
         Entry,
+        Event,
         Gate,
         Graph,
+        Handles,
         MessageRefused,
-        Moment,
         Payloads,
         ProtocolError,
         Ranges,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUDA_FUNCTIONS",
+    "LIVE_LIMIT",
     "Body",
     "Call",
     "CallGone",
@@ -56,11 +60,12 @@ __all__ = [
     "Direct",
     "DriverFault",
     "Entry",
+    "Event",
     "Gate",
     "Graph",
+    "Handles",
     "Kind",
     "MessageRefused",
-    "Moment",
     "Payloads",
     "PlainTemplate",
     "ProtocolError",

@@ -141,19 +141,63 @@ class Ranges:
     def clear(self) -> None: ...
     def __len__(self) -> int: ...
 
-class Moment:
+class Event:
     """An event: when it was recorded.
 
     Args:
         handle: the driver's, of a device that has one.
+        timed: its time may be asked for.
     """
 
-    def __init__(self, handle: int = 0) -> None: ...
+    def __init__(self, handle: int = 0, *, timed: bool = True) -> None: ...
+    @property
+    def handle(self) -> int: ...
+    @property
+    def timed(self) -> bool: ...
+    @property
+    def alive(self) -> bool: ...
+    def end(self) -> None:
+        """It has been destroyed."""
     nanoseconds: int | None
     """On the monotonic clock; None: never. Only a number may be stored."""
 
     def record(self) -> None:
         """It is now."""
+
+LIVE_LIMIT: int
+"""Handles of one kind that are alive at once."""
+
+class Handles:
+    """What the guest's handles of one kind stand for, for the plane and for Python. Permanent ones cannot be released.
+
+    A `Stream` or an `Event` is the plane's as well; any other object is only kept.
+    """
+
+    def __init__(self, kind: str, permanent: Mapping[int, Any] | None = None) -> None: ...
+    @property
+    def kind(self) -> str: ...
+    def claim(self, handle: int) -> None:
+        """Raises ProtocolError, or CudaError 2: the handle may not be minted now."""
+
+    def fill(self, handle: int, value: Any) -> None: ...
+    def poison(self, handle: int, code: int, message: str) -> None:
+        """Making the object has failed with this error, and so does what uses the handle."""
+
+    def get(self, handle: int) -> Any:
+        """Raises CudaError: the handle is unknown (400), or poisoned (the error that poisoned it)."""
+
+    def release(self, handle: int) -> Any:
+        """Takes the handle out. None: it was poisoned, and its error has been reported. Raises CudaError 400."""
+
+    def forget(self, handle: int) -> None:
+        """Takes the handle out, whether it is there or not."""
+
+    def __contains__(self, handle: int) -> bool: ...
+    def live(self) -> list[int]:
+        """The handles that the guest has minted and that stand for something, in order."""
+
+    def clear(self, permanent: Mapping[int, Any] | None = None) -> None:
+        """Back to the permanent handles; these instead, where they are given."""
 
 class Gate:
     """Held while device memory is used: a lock whose `acquire` has a limit of seconds."""
@@ -185,7 +229,7 @@ class Direct:
 
     def counts(self) -> dict[str, int]:
         """What the plane has done by itself so far: launches, writes, reads, copies, sets, records, waits, synchronizations, queries,
-        graphs."""
+        graphs, objects (made or ended)."""
     @property
     def enabled(self) -> bool: ...
     @property
@@ -276,14 +320,14 @@ class DriverFault(Exception):
     args: tuple[int, str]
 
 class Stream:
-    """A stream of the driver's.
+    """A stream.
 
     Args:
-        handle: the driver's.
+        handle: the driver's, of a device that has one.
         blocking: the legacy default stream and it wait for each other.
     """
 
-    def __init__(self, handle: int, *, blocking: bool = True) -> None: ...
+    def __init__(self, handle: int = 0, *, blocking: bool = True) -> None: ...
     @property
     def handle(self) -> int: ...
     @property
@@ -335,7 +379,7 @@ class Body:
     """
 
     def __init__(
-        self, direct: Direct, steps: Sequence[tuple[int, bool, Stream | None, Moment | None, Entry | None, int]]
+        self, direct: Direct, steps: Sequence[tuple[int, bool, Stream | None, Event | None, Entry | None, int]]
     ) -> None: ...
     def run(
         self,
@@ -401,9 +445,8 @@ class Standing:
         """The guest is gone."""
 
     def object_ended(self) -> None:
-        """An object has ended to which launches or streams may have been resolved."""
+        """An object has ended to which launches may have been resolved."""
 
-    def event_ended(self) -> None: ...
     def set_poisoned(self, poisoned: bool) -> None:
         """Whether some allocation was refused: what touches one is the control plane's to judge."""
 
@@ -422,6 +465,8 @@ class Replay:
         direct: Direct,
         standing: Standing,
         payloads: Payloads,
+        streams: Handles,
+        events: Handles,
         *,
         tape_version: int,
         message_bytes: int,

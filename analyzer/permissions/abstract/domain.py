@@ -105,6 +105,13 @@ def narrow(value: Value, size: int) -> Value:
     return Value(ANY, 0, value.objects - IN_OUTSIDE)
 
 
+def computed(value: Value, size: int) -> Value:
+    """The result of a sum, difference or product of `size` bytes: of fewer than 8 it is a number, as pieces of addresses
+    are kept but not computed with (docs/analyzer.md). The program's own variables may have addresses of 4 bytes."""
+    value = narrow(value, size)
+    return value if size >= 8 or value.kind != ANY else Value(ANY, 0, value.objects & (IN_GLOBAL | IN_ANYTHING))
+
+
 def widened(value: Value, size: int) -> Value:
     """Sign extension of the low `size` bytes."""
     if value.kind == CONSTANT:

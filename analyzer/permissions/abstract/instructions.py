@@ -51,6 +51,7 @@ from farlane.analyzer.permissions.abstract.domain import (
     Value,
     add,
     based_on,
+    computed,
     constant,
     narrow,
     scale,
@@ -72,6 +73,15 @@ _REFUSED = (
     *("loop", "loope", "loopne"),
 )
 _REFUSED_PREFIXES = tuple(name for name in _REFUSED if len(name) > 4)
+
+
+# Of one number, in the first operand of two.
+_FLOATING = frozenset(
+    (
+        *(f"{name}{width}" for name in ("add", "sub", "mul", "div", "sqrt") for width in ("ss", "sd")),
+        *("cvtss2sd", "cvtsd2ss", "cvtsi2ss", "cvtsi2sd", "cvtss2si", "cvtsd2si", "cvttss2si", "cvttsd2si"),
+    )
+)
 
 
 class Step(Operands):
@@ -109,7 +119,7 @@ class Step(Operands):
     def load_address(self, instruction: Instruction) -> None:
         target, source = instruction.operands
         assert isinstance(source, Memory)
-        self.put(target, address_of(self.state, source), instruction)
+        self.put(target, computed(address_of(self.state, source), target.size), instruction)
 
     def arithmetic(self, instruction: Instruction) -> None:
         target, source = instruction.operands[0], instruction.operands[-1]
@@ -136,6 +146,8 @@ class Step(Operands):
             result = constant(one & two if name == "and" else one | two if name == "or" else one ^ two)
         else:
             result = based_on(first.objects | second.objects)
+        if name in ("add", "sub"):
+            result = computed(result, size)
         self.put(target, result, instruction)
         if name == "sub":
             state.flags = Compared("cmp", size, first, second)
@@ -146,12 +158,12 @@ class Step(Operands):
     def negate(self, instruction: Instruction) -> None:
         (target,) = instruction.operands
         value = self.get(target, instruction)
-        self.put(target, based_on(value.objects), instruction)
+        self.put(target, computed(based_on(value.objects), target.size), instruction)
 
     def step(self, instruction: Instruction) -> None:
         (target,) = instruction.operands
         amount = 1 if instruction.mnemonic == "inc" else -1
-        self.put(target, add(self.get(target, instruction), constant(amount)), instruction)
+        self.put(target, computed(add(self.get(target, instruction), constant(amount)), target.size), instruction)
 
     def scaled(self, instruction: Instruction) -> None:
         """shl by a constant, imul with a constant; all other shifts and products are numbers."""
@@ -172,7 +184,7 @@ class Step(Operands):
             )
         else:
             result = based_on((first.objects | second.objects) - UNKNOWN.objects)
-        self.put(target, result, instruction)
+        self.put(target, computed(result, target.size), instruction)
 
     def compare(self, instruction: Instruction) -> None:
         first, second = instruction.operands[0], instruction.operands[1]
@@ -319,10 +331,27 @@ class Step(Operands):
             registers[RCX] = NUMBER
         return True
 
+    def _floating(self, instruction: Instruction) -> bool:
+        """Arithmetic on one floating-point number, and conversions: numbers, beside what the target held above them."""
+        if instruction.mnemonic not in _FLOATING or len(instruction.operands) != 2:
+            return False
+        target, source = instruction.operands
+        self.get(source, instruction)
+        if not isinstance(target, Register) or target.number == NO_REGISTER:
+            return False
+        if target.number < XMM0:
+            self.put(target, NUMBER, instruction)
+        elif instruction.mnemonic.endswith("sd"):
+            self.state.registers[lane(target.number)] = NUMBER
+        else:
+            own = lane(target.number)
+            self.state.registers[own] = based_on(self.state.registers[own].objects)
+        return True
+
     def _other(self, instruction: Instruction) -> None:
         """What is written may be based on all that is read."""
         mnemonic, state = instruction.mnemonic, self.state
-        if self._string(instruction):
+        if self._string(instruction) or self._floating(instruction):
             return
         if mnemonic.startswith(_REFUSED_PREFIXES) or mnemonic in _REFUSED:
             raise Refused(f"{mnemonic} at {instruction.address:#x}")

@@ -122,7 +122,7 @@ class State:
             ]
         result.loose = self.loose | other.loose
         if self.cells != other.cells:
-            result._join_cells(self.cells, other.cells, widen)
+            result._join_cells(other, widen)
         for heap, objects in other.contents.items():
             result.contents[heap] = result.contents.get(heap, NONE) | objects
         result.escaped = self.escaped | other.escaped
@@ -132,24 +132,17 @@ class State:
             result._close(NONE)
         return result
 
-    def _join_cells(self, mine: dict[int, tuple[int, Value]], its: dict[int, tuple[int, Value]], widen: bool) -> None:
+    def _join_cells(self, other: State, widen: bool) -> None:
+        """A cell that only one state has, or that is longer there, holds what the other may have in its bytes."""
         cells: dict[int, tuple[int, Value]] = {}
-        lost: set[Object] = set()
-        for offset, held in mine.items():
-            other = its.get(offset)
-            if other is held or other == held:
-                cells[offset] = held
-            elif other is not None and other[0] == held[0]:
-                cells[offset] = (held[0], join(held[1], other[1], widen))
-            else:
-                lost |= held[1].objects
-        if len(cells) < len(its):
-            for offset, (_, value) in its.items():
-                if offset not in cells:
-                    lost |= value.objects
+        for offset in self.cells.keys() | other.cells.keys():
+            mine, its = self.cells.get(offset), other.cells.get(offset)
+            if mine is not None and (mine is its or mine == its):
+                cells[offset] = mine
+                continue
+            size = max(each[0] for each in (mine, its) if each is not None)
+            cells[offset] = (size, join(self.cell(offset, size), other.cell(offset, size), widen))
         self.cells = cells
-        if lost:
-            self.loose |= lost
 
     # Objects
 
@@ -218,7 +211,7 @@ class State:
     def read(self, address: Value, size: int) -> Value:
         """What up to 8 bytes may be, zero-extended."""
         if address.kind == EXACT:
-            return self._cell(address.number, size)
+            return self.cell(address.number, size)
         if address.kind == CONSTANT and address.objects:
             number = self.image.constant(address.number & (2**64 - 1), size)
             if number is not None:
@@ -235,7 +228,8 @@ class State:
                 objects |= self.contents.get(each, NONE)
         return narrow(based_on(objects), size)
 
-    def _cell(self, offset: int, size: int) -> Value:
+    def cell(self, offset: int, size: int) -> Value:
+        """What stands at an offset of the frame."""
         held = self.cells.get(offset)
         if held is not None and held[0] >= size:
             return held[1] if held[0] == size else narrow(held[1], size)
@@ -262,7 +256,10 @@ class State:
         """Stores unknown bytes that may be addresses of `objects`; `size` None: any number, from the address upward."""
         if address.kind == EXACT and size is not None:
             self._clear(address.number, address.number + size)
-            self.loose |= objects
+            if size in (1, 2, 4, 8):
+                self.cells[address.number] = (size, narrow(based_on(objects | IN_OUTSIDE), size))
+            else:
+                self.loose |= objects
             if FRAME in self.escaped:
                 self.escape(objects)
             return
@@ -299,10 +296,14 @@ class State:
             low, high = self.span(address, size)
             if size is None:
                 low = LOWEST
-            objects |= self.loose
-            for offset, (width, value) in self.cells.items():
+            at = low
+            for offset, (width, value) in sorted(self.cells.items()):
                 if offset < high and offset + width > low:
                     objects |= value.objects
+                    if offset <= at:
+                        at = max(at, offset + width)
+            if at < high:
+                objects |= self.loose
             return objects
         for each in self.touched(address):
             if each == FRAME:

@@ -101,6 +101,8 @@ class Calls(Vectors):
         elif plain == interface.GET_KERNEL:
             self._lose_object(instruction, state.registers[RDI])
         elif plain in interface.LAUNCHES:
+            if "Cooperative" in plain:
+                raise RefusedError(reasons.UNKNOWN_API, f"{name} at {instruction.address:#x}")
             return self._launch(interface.LAUNCHES[plain], instruction, state, host)
         elif plain in interface.COPIES or plain in interface.FROM_SYMBOL or plain.startswith("cudaMemcpyToSymbol"):
             return self._copy(plain, instruction, state)

@@ -24,11 +24,11 @@ from farlane.analyzer.machine.instruction import (
     lane,
 )
 from farlane.analyzer.permissions.abstract import memory as abstract
-from farlane.analyzer.permissions.abstract.domain import ANYTHING, FRAME, GLOBAL, IN_FRAME, OUTSIDE
+from farlane.analyzer.permissions.abstract.domain import ANYTHING, EXACT, FRAME, GLOBAL, IN_FRAME, OUTSIDE, Value
 from farlane.analyzer.permissions.abstract.memory import Access
 from farlane.analyzer.slices import reasons
 from farlane.analyzer.slices.form import Code, Operation
-from farlane.analyzer.slices.raw import GLOBALS, HIGHEST, LOWEST, STACK, TEMPORARY, Lost, Step, Unknown
+from farlane.analyzer.slices.raw import GLOBALS, HIGHEST, LOWEST, STACK, TEMPORARY, Lost, Region, Step, Unknown
 
 
 class Operands:
@@ -37,6 +37,10 @@ class Operands:
     Attributes:
         stack: the stack pointer before the instruction, as a distance from the entry's.
         accesses: what the instructions at hand touch, by address.
+        regions: the arrays whose elements are touched at computed places.
+        arrays: where what the loop's copies carry or bring begins and ends in the frame.
+        values: what the abstract machine says of the registers.
+        entry_stack: the stack pointer at the entry, as an offset of the frame.
         flags: what the last comparison was and of how many bytes; the two sides are in `raw.FIRST` and `raw.SECOND`.
     """
 
@@ -46,6 +50,10 @@ class Operands:
         self.accesses: dict[int, list[Access]] = {}
         self.stack = 0
         self.flags: tuple[str, int] | None = None
+        self.regions: list[Region] = []
+        self.arrays: list[tuple[int, int]] = []
+        self.entry_stack = 0
+        self.values: list[Value] = []
         self._next = TEMPORARY
 
     def temporary(self) -> int:
@@ -79,6 +87,29 @@ class Operands:
             if objects == IN_FRAME and begin > abstract.LOWEST and end - begin == size:
                 return begin
         return None
+
+    def element(self, instruction: Instruction, operand: Memory, kind: str, offset: int) -> tuple[int, int] | None:
+        """An access at a computed place of the frame: a register with the distance from an array's start, and the array.
+        Which array is a guess; that it is this one, the evaluation finds out.
+        """
+        found = [each for each in self.accesses.get(instruction.address, ()) if each.kind == kind]
+        if operand.thread or len(found) != 1 or FRAME not in found[0].objects or operand.base == NONE:
+            return None
+        _, _, objects, first, last, _, _ = found[0]
+        base = self.values[operand.base] if operand.base < XMM0 else None
+        guess = first if base is None or base.kind != EXACT else base.number + operand.displacement
+        known = [each for each in self.arrays if each[1] > guess]
+        if guess <= LOWEST or not known:
+            return None
+        low, high = min(known)
+        low, high = (low, high) if low <= guess else (guess, low)
+        if objects & {GLOBAL, OUTSIDE, ANYTHING}:
+            first, last = LOWEST, HIGHEST
+        region = Region(low, high - low, max(first, LOWEST), min(last, HIGHEST))
+        if region not in self.regions:
+            self.regions.append(region)
+        start = self.emit(Code.ADD, 8, STACK, self.constant(low - self.entry_stack - offset))
+        return self.emit(Code.SUBTRACT, 8, self.address(operand), start), self.regions.index(region)
 
     def lose(self, accesses: Iterable[Access], reason: str, detail: str) -> None:
         """Whatever these write is not known."""
@@ -130,6 +161,9 @@ class Operands:
         where = self.place(instruction, operand, abstract.READ, whole or size)
         if where is not None:
             return self.read(where + offset, size)
+        element = self.element(instruction, operand, abstract.READ, offset) if size in (1, 2, 4, 8) else None
+        if element is not None:
+            return self.emit(Code.LOAD_AT, size, element[0], immediate=element[1])
         detail = f"{instruction.mnemonic} at {instruction.address:#x} reads memory that is not the loop's own"
         return self.unknown(self.temporary(), reasons.MEMORY, detail)
 
@@ -164,6 +198,10 @@ class Operands:
         where = self.place(instruction, operand, abstract.WRITE, whole or size)
         if where is not None and size in (1, 2, 4, 8):
             self.steps.append(Operation(Code.STORE, size, -1, (value,), where + offset))
+            return
+        element = self.element(instruction, operand, abstract.WRITE, offset) if size in (1, 2, 4, 8) else None
+        if element is not None:
+            self.steps.append(Operation(Code.STORE_AT, size, -1, (value, element[0]), element[1]))
         else:
             self.forget_memory(instruction)
 

@@ -17,10 +17,9 @@ from farlane.backend.device.gpu.driver.interface import DriverError, FunctionAtt
 from farlane.backend.device.gpu.lifetime import Lifetime
 from farlane.backend.device.gpu.memory.memory import Physical
 from farlane.backend.device.gpu.work.modules import GpuFunction, GpuModule
-from farlane.backend.device.gpu.work.streams import Event
 from farlane.backend.device.objects import ObjectDescription
 from farlane.backend.device.plan import Body, Columns, Results, Stop
-from farlane.backend.plane import Entry, Stream
+from farlane.backend.plane import Entry, Event, Stream
 
 T = TypeVar("T")
 
@@ -172,9 +171,6 @@ class GpuContext(Lifetime):
 
     def lay_out(self, function: GpuFunction, shape: LaunchShape, size: int, stream: Stream) -> Entry | None:
         return self._launcher.lay_out(function, shape, size, stream) if self.direct.enabled else None
-
-    def plane_stream(self, stream: Stream) -> Stream:
-        return stream
 
     def fault(self, code: int, call: str) -> CudaError:
         self._lost = self._lost or code in STICKY

@@ -12,10 +12,12 @@
 //! - [`direct`]: what is plain, and what is Python's
 //! - [`work`]: the interface
 //! - [`launch`]: launches that are laid out
+//! - `counters`: what was done here
 //! - [`objects`]: streams and events
 //! - [`ranges`]: the allocation map: which bytes a copy may touch
 //! - [`gate`]: the lock around the use of device memory
 
+mod counters;
 pub mod cuda;
 pub mod direct;
 pub mod gate;

@@ -2,15 +2,16 @@
 //!
 //! What is hot is done here: the header and rules of every record, launches that were laid out before, copies, sets and synchronizations of a
 //! device that [`Direct`] works on, results and replies. Everything else is the control plane's (`Control`, Python): it makes and ends
-//! objects, compiles kernels, and does what a device has no short way for.
+//! objects of a driver, compiles kernels, and does what a device has no short way for.
 //!
 //! - `replay` (this page): groups, and the replies to them
 //! - [`control`]: what the control plane is asked for
-//! - `walk`: the walk over records; `work`: what is done here
+//! - `walk`: the walk over records; `work`: what is done here; `making`: streams and events
 //! - [`errors`]: deferred and sticky errors, and the contexts that are lost
 //! - [`payloads`]: what the guest names instead of sending it again
 //! - [`placing`]: large copies that go to their place as they arrive
 //! - [`results`]: result records and the replies that carry them
+//! - [`handles`]: what the guest's numbers of streams and events stand for
 //! - [`launches`]: launches that were seen before
 //! - [`loops`]: templates and their iterations
 //!
@@ -24,8 +25,10 @@
 
 pub mod control;
 pub mod errors;
+pub mod handles;
 pub mod launches;
 pub mod loops;
+mod making;
 pub mod payloads;
 mod placing;
 pub mod results;
@@ -37,6 +40,7 @@ use crate::device::direct::Direct;
 use crate::device::ranges::Rows;
 use control::{Control, End, GroupEnd};
 use errors::{Errors, Standing};
+use handles::Table;
 use launches::Launches;
 use loops::{Loops, Prices};
 use payloads::Payloads;
@@ -68,6 +72,16 @@ pub struct Bounds {
     pub credit_bytes: usize,
 }
 
+/// What a session has, which the replay shares with the control plane.
+#[derive(Clone)]
+pub struct Shared {
+    pub direct: Arc<Direct>,
+    pub standing: Arc<Standing>,
+    pub payloads: Arc<Payloads>,
+    pub streams: Arc<Table>,
+    pub events: Arc<Table>,
+}
+
 /// The replay of one session. One thread at a time.
 pub struct Replay<L, H> {
     version: u32,
@@ -78,6 +92,8 @@ pub struct Replay<L, H> {
     launches: Launches<L>,
     loops: Loops<H>,
     payloads: Arc<Payloads>,
+    streams: Arc<Table>,
+    events: Arc<Table>,
     results: Results,
     group: u64,
     group_bytes: usize,
@@ -91,14 +107,8 @@ pub struct Replay<L, H> {
 
 impl<L, H> Replay<L, H> {
     #[must_use]
-    pub fn new(
-        version: u32,
-        bounds: Bounds,
-        prices: Prices,
-        direct: Arc<Direct>,
-        standing: Arc<Standing>,
-        payloads: Arc<Payloads>,
-    ) -> Self {
+    pub fn new(version: u32, bounds: Bounds, prices: Prices, shared: Shared) -> Self {
+        let Shared { direct, standing, payloads, streams, events } = shared;
         Self {
             version,
             bounds,
@@ -107,6 +117,8 @@ impl<L, H> Replay<L, H> {
             launches: Launches::new(standing.clone()),
             loops: Loops::new(prices),
             payloads,
+            streams,
+            events,
             standing,
             results: Results::default(),
             group: 1,
@@ -174,6 +186,14 @@ impl<L, H> Replay<L, H> {
     /// Sends results that are enough for a reply.
     fn pass_on<A>(&mut self, sink: &mut dyn Sink) -> Result<(), End<A>> {
         if self.results.len() < CHUNK_BYTES {
+            return Ok(());
+        }
+        self.send_results(sink)
+    }
+
+    /// Sends what there is of results.
+    fn send_results<A>(&mut self, sink: &mut dyn Sink) -> Result<(), End<A>> {
+        if self.results.len() == 0 {
             return Ok(());
         }
         self.results.reply(&self.direct, self.group, None, sink).map_err(|Gone| End::Gone)

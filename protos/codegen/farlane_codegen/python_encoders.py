@@ -74,7 +74,7 @@ def _encoder(operation: Operation) -> list[str]:
         f'_{name} = struct.Struct("<IHH{layout}")',
         "",
         "",
-        f"def {name}({', '.join(arguments)}) -> bytes:",
+        f"def {operation.encoder}({', '.join(arguments)}) -> bytes:",
         f'    """{operation.doc}"""',
     ]
     for field in given:

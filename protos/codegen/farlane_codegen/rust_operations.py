@@ -46,7 +46,7 @@ def _flag(flag: Flag) -> str:
 
 
 def _encoder(operation: Operation, *, fill: bool) -> list[str]:
-    name = operation.name.lower()
+    name = operation.encoder
     arguments = ["w: &mut Writer"]
     arguments += [
         f"{field.name}: {_argument_type(field)}"
@@ -55,7 +55,7 @@ def _encoder(operation: Operation, *, fill: bool) -> list[str]:
     ]
     arguments += [f"{flag.name}: {'bool' if flag.bits == 1 else 'u16'}" for flag in operation.flags]
     if operation.tail and fill:
-        name += "_with"
+        name = f"{operation.name.lower()}_with"
         arguments += [f"{operation.length_field}: usize", "fill: impl FnOnce(&mut [u8])"]
     elif operation.tail:
         arguments.append(f"{operation.tail}: &[u8]")

@@ -6,6 +6,7 @@ the record's start. A table that breaks one is refused here, so that no emitter 
 
 from __future__ import annotations
 
+import keyword
 import re
 import tomllib
 from dataclasses import dataclass
@@ -101,6 +102,12 @@ class Operation(Record):
     retired: bool
     since: int
     flags_since: int
+
+    @property
+    def encoder(self) -> str:
+        """The name of the function that writes it: a keyword of Python and Rust (while) gets an underscore."""
+        name = self.name.lower()
+        return f"{name}_" if keyword.iskeyword(name) else name
 
     @property
     def flag_mask(self) -> int:

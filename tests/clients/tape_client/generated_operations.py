@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-TAPE_VERSION = 5
+TAPE_VERSION = 6
 MAX_RECORD_BYTES = (1 << 20) + 4096
 
 
@@ -424,6 +424,24 @@ def conditional(condition: int, stream: int, kind: int, templates: bytes | bytea
     """Repeats one of the templates, or none, once or as long as the u32 at the address `condition` says (tape.md, "Conditions"). Only on a device with has_conditions."""
     length = (39 + len(templates)) & -8
     return _with_tail("CONDITIONAL", _conditional.pack(length, 0x0064, 0, condition, stream, kind, 0, len(templates)), templates, length)
+
+
+_slice = struct.Struct("<IHHIIII")
+
+
+def slice(slice: int, template: int, slice_bytes: int, content: bytes | bytearray | memoryview) -> bytes:
+    """Gives the number what decides a loop whose iterations are made of the template's records: a slice, and how its calls make records (tape.md, "Slices"). A number given before is given anew."""
+    length = (31 + len(content)) & -8
+    return _with_tail("SLICE", _slice.pack(length, 0x0065, 0, slice, template, slice_bytes, len(content)), content, length)
+
+
+_while = struct.Struct("<IHHIIQII")
+
+
+def while_(slice: int, slot: int, iterations: int, microseconds: int, inputs: bytes | bytearray | memoryview, *, continued: bool = False) -> bytes:
+    """Makes the calls of a loop as its slice decides them, until it is left, a result is an error, or a bound is reached. With the flag: goes on where the last WHILE of this slice stopped."""
+    length = (39 + len(inputs)) & -8
+    return _with_tail("WHILE", _while.pack(length, 0x0066, continued, slice, slot, iterations, microseconds, len(inputs)), inputs, length)
 
 
 _payload_keep = struct.Struct("<IHHIIII")

@@ -1,8 +1,8 @@
-"""Loops and columns for the Python client: the contents of TEMPLATE and REPEAT records.
+"""Loops and columns for the Python client: the contents of TEMPLATE, REPEAT and SLICE records.
 
 Owns their layout alone; the records around them are `generated_operations`'. Finding loops in a program is the shim's.
 
-Source: protos/tape.md, "Loops".
+Source: protos/tape.md, "Loops" and "Slices".
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Sequence
 _COLUMN = struct.Struct("<BBHI")
 _AFFINE = struct.Struct("<QQ")
 _HOLE = struct.Struct("<IB3x")
+_FILLING = struct.Struct("<HBBHxx")
+NO_RECORD = 0xFFFFFFFF
 _MASK = (1 << 64) - 1
 _LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -23,6 +25,14 @@ def content(holes: Sequence[tuple[int, int]], *records: bytes) -> bytes:
     for offset, width in holes:
         body[offset : offset + width] = bytes(width)
     return b"".join(_HOLE.pack(offset, width) for offset, width in holes) + body
+
+
+def slice_content(
+    slice_bytes: bytes, records: Sequence[int], fillings: Sequence[tuple[int, int, int, int]] = ()
+) -> bytes:
+    """A SLICE's content: for each call its record (NO_RECORD: none), for each hole (call, part, argument, offset)."""
+    numbers = struct.pack(f"<{len(records)}I", *records)
+    return _padded(slice_bytes) + _padded(numbers) + b"".join(_FILLING.pack(*filling) for filling in fillings)
 
 
 def affine(start: int, step: int) -> bytes:
@@ -46,5 +56,8 @@ def same(column: int, width: int = 8, first: Sequence[int] = ()) -> bytes:
 
 
 def _packed(width: int, numbers: Sequence[int]) -> bytes:
-    data = struct.pack(f"<{len(numbers)}{_LETTERS[width]}", *numbers)
+    return _padded(struct.pack(f"<{len(numbers)}{_LETTERS[width]}", *numbers))
+
+
+def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % 8)

@@ -67,7 +67,7 @@ def test_what_is_expected(unit: str, build: str, toolchain: Callable[..., Toolch
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("unit", list(EXPECTED))
+@pytest.mark.parametrize("unit", [unit for unit, rows in EXPECTED.items() if "slice" in rows.values()])
 def test_executions(unit: str, build: str, toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
     path = compiled(unit, build, toolchain)
     program, found = slices.sliced(path)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from counting_slice import definition, template_of
 from driver_options import ask
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
@@ -159,6 +160,26 @@ def test_without_it_they_are_pythons(guest: Guest) -> None:
     assert plane == {}
     assert python["launch"] == 1
     assert python["copy"] == 2
+
+
+def test_a_loop_that_a_slice_decides(guest: Guest) -> None:
+    """Its records are the plane's; a READ brings the slice what the launch before it has made, however late streams run."""
+    base, count = guest.base, 50
+    guest.submit(definition(template_of(56, guest.launch(base, 0), guest.read(base, 4, 0))), guest.launch(base, 0))
+    guest.submit(guest.launch(base, 0), guest.write(base, struct.pack("<I", 5)))
+    word, words = 5, b""
+    for value in range(count, 0, -1):
+        word = (3 * word + value) % 2**32
+        words += struct.pack("<I", word)
+    inputs = struct.pack("<Q", count)
+    part = encode("WHILE", 0, 1, 20, 0, len(inputs), tail=inputs)
+    rest = encode("WHILE", 0, 2, 0, 0, 0, flags=1)
+    results, plane, python = guest.counted(part, rest)
+    assert results == {
+        1: (0, words[: 4 * 20] + struct.pack("<Q", 20 << 8)),
+        2: (0, words[4 * 20 :] + struct.pack("<Q", count << 8 | 1)),
+    }
+    assert (plane, python) == ({"launches": count, "reads": count}, {})
 
 
 def test_work_is_issued_and_not_waited_for(guest: Guest) -> None:

@@ -125,8 +125,8 @@ def host() -> Iterator[Host]:
 
 
 @pytest.fixture
-def new_guest(host: Host) -> Callable[[], Guest]:
-    return lambda: Guest(host.admit(Greeting(1, TAPE_VERSION_MAX, program="test")))
+def new_guest(host: Host) -> Callable[..., Guest]:
+    return lambda checks=(): Guest(host.admit(Greeting(1, TAPE_VERSION_MAX, program="test", checks=checks)))
 
 
 @pytest.fixture

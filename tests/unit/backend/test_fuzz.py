@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
 from collections import Counter
 from typing import Any
 
 import pytest
+from counting_slice import definition, template
 from farlane.backend.device import registry
 from farlane.backend.device.base import MAPPING_GRANULE as GRANULE
 from farlane.backend.device.null import NullDevice
-from farlane.backend.errors import ProtocolError
+from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS, encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
 from farlane.backend.objects.images import digest_of
@@ -39,6 +41,8 @@ IMAGE = b"""
 }
 """
 DIGEST = digest_of(IMAGE)
+WHILE = bytes((0x66, 0))  # in a group's bytes where there is one
+LEFT_AFTER_3 = (3 << 8 | 1).to_bytes(8, "little")  # a WHILE's value
 
 
 def number(rng: random.Random, format_: str, base: int) -> int:
@@ -80,8 +84,17 @@ def plausible(rng: random.Random, base: int) -> bytes:
             lambda: encode("DEVICE_SYNCHRONIZE", 5, 0),
             lambda: encode("CONTEXT", rng.choice([0, 16, 17, 18, 3]), 0, flags=rng.choice([0, 0, 0, 1])),
             lambda: encode("FENCE", 5, 0),
+            lambda: decided(rng, base),
         ]
     )()
+
+
+def decided(rng: random.Random, base: int) -> bytes:
+    """A WHILE, mostly of the slice that the session has from its beginning."""
+    size, flags = rng.choice([(8, 0)] * 12 + [(0, 1), (0, 0), (9, 1)])
+    tail = rng.choice([3, 3, 3, 50, 2**64 - 1]).to_bytes(8, "little")[:size].ljust(size, b"\0")
+    loop = encode("WHILE", rng.choice([0] * 12 + [1]), 5, rng.choice([1, 7, 7, 100]), 500, size, tail=tail, flags=flags)
+    return rng.choice([b"", b"", definition(template(base))]) + loop
 
 
 def physical(rng: random.Random, base: int) -> bytes:
@@ -139,6 +152,7 @@ def opening(base: int) -> bytes:
             encode("MODULE_OPEN", 16, 0, DIGEST),
             encode("FUNCTION_OPEN", 16, 16, 1, 0, tail=b"f"),
             encode("VARIABLE_OPEN", 16, 16, 64, 1, 0, tail=b"v"),
+            definition(template(base)),
         )
     )
 
@@ -172,7 +186,7 @@ def test_mutated_groups(device: str, seed: int, caplog: pytest.LogCaptureFixture
     rng = random.Random(seed)
     host = Host(registry.open_device(device), quota=8 << 20)
     admission: Any = None
-    groups = refused = answered = 0
+    groups = refused = answered = decided_all = 0
     errors: Counter[int] = Counter()
     for _ in range(rounds):
         if admission is None:
@@ -183,10 +197,13 @@ def test_mutated_groups(device: str, seed: int, caplog: pytest.LogCaptureFixture
             groups = 1
         data = group(rng, admission.window.base)
         groups += 1
+        timer = threading.Timer(1, admission.session.interrupt)  # a mutated loop may have no end
+        if WHILE in data:
+            timer.start()
         try:
             replies = list(answers(admission.session, groups, data))
-        except ProtocolError:
-            refused += 1
+        except (ProtocolError, DeadTransport) as error:
+            refused += isinstance(error, ProtocolError)
             host.end(admission.session, "fuzz")
             assert admission.session.closed
             admission = None
@@ -194,15 +211,19 @@ def test_mutated_groups(device: str, seed: int, caplog: pytest.LogCaptureFixture
             assert replies[-1].last
             answered += 1
             errors[replies[-1].error] += 1
+            decided_all += any(LEFT_AFTER_3 in reply.results for reply in replies)
             if rng.random() < 0.05 or replies[-1].sticky:
                 host.end(admission.session, "fuzz")
                 admission = None
+        finally:
+            timer.cancel()
     host.close()
     assert host.sessions == 0
     assert not [entry for entry in caplog.records if entry.levelname == "ERROR"], "an exception of ours"
     # The generator must reach both sides of the checks, or it tests nothing.
     assert refused > rounds // 10
     assert answered > rounds // 10
+    assert decided_all > rounds // 200
     assert {0, 1, 400} <= set(errors)
     assert device == "null" or errors[700] > 10
 

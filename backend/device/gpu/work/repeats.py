@@ -35,7 +35,7 @@ from farlane.backend.device.gpu.work.graphs import Graph, Node, Table
 from farlane.backend.device.gpu.work.launches import Launcher
 from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
-from farlane.backend.plane import Cuda, Direct, Entry, Moment, Stream
+from farlane.backend.plane import Cuda, Direct, Entry, Event, Stream
 
 Operands = npt.NDArray[np.uint8]  # (iterations, bytes)
 Place = tuple[int, int]  # an iteration, and a step in it
@@ -106,14 +106,13 @@ class _Prepared:
     @staticmethod
     def _native(
         step: Step, launcher: Launcher, answers: bool
-    ) -> tuple[int, bool, Stream | None, Moment | None, Entry | None, int]:
+    ) -> tuple[int, bool, Stream | None, Event | None, Entry | None, int]:
         """The step as the plane does it."""
         entry = None
         if step.kind is Kind.LAUNCH:
             assert step.shape is not None
             entry = launcher.lay_out(step.function, step.shape, len(step.operands), step.stream)
-        moment = None if step.event is None else step.event.moment
-        return int(step.kind), answers, step.stream, moment, entry, step.result_at
+        return int(step.kind), answers, step.stream, step.event, entry, step.result_at
 
     def end_graph(self) -> None:
         """The executable graph may still run: the driver then frees it when it has ended."""

@@ -14,23 +14,11 @@ Source: CUDA runtime API, "Stream synchronization behavior", "Event Management".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
 from farlane.backend.device.gpu.driver.errors import called
 from farlane.backend.device.gpu.driver.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE
-from farlane.backend.plane import Cuda, Moment, Stream
-
-
-@dataclass(eq=False)
-class Event:
-    """`moment`: the driver's handle, and whether it was recorded, for the plane and for us."""
-
-    moment: Moment
-    handle: int
-    flags: int
-    alive: bool = True
+from farlane.backend.plane import Cuda, Event, Stream
 
 
 class Streams:
@@ -71,13 +59,13 @@ class Streams:
 
     def create_event(self, flags: int) -> Event:
         handle = self._driver.create_event(flags & (BLOCKING_SYNC | DISABLE_TIMING))
-        event = Event(Moment(handle), handle, flags)
+        event = Event(handle, timed=not flags & DISABLE_TIMING)
         self._events.add(event)
         return event
 
     def destroy_event(self, event: Event) -> None:
         self.check_event(event)
-        event.alive = False
+        event.end()
         self._events.discard(event)
         self._driver.destroy_event(event.handle)
 
@@ -85,14 +73,14 @@ class Streams:
         self.check(stream)
         self.check_event(event)
         self._driver.record_event(event.handle, stream.handle)
-        event.moment.record()
+        event.record()
 
     def elapsed_ms(self, start: Event, end: Event) -> float:
         for event in (start, end):
             self.check_event(event)
-            if event.flags & DISABLE_TIMING:
+            if not event.timed:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
-            if event.moment.nanoseconds is None:
+            if event.nanoseconds is None:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
         return self._driver.elapsed_ms(start.handle, end.handle)
 
@@ -127,5 +115,5 @@ class Streams:
         for stream in streams:
             stream.end()
         for event in events:
-            event.alive = False
+            event.end()
         return streams, events

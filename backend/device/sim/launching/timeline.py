@@ -9,31 +9,11 @@ Source: CUDA runtime API, "Stream synchronization behavior" and "Event Managemen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE
-from farlane.backend.plane import Moment
+from farlane.backend.plane import Event, Stream
 
 DISABLE_TIMING = 2
-
-
-@dataclass(eq=False)
-class Stream:
-    """A stream of one session."""
-
-    flags: int = 0
-    priority: int = 0
-    alive: bool = True
-
-
-@dataclass(eq=False)
-class Event:
-    """An event; `moment` is its latest record."""
-
-    flags: int = 0
-    moment: Moment = field(default_factory=Moment)
-    alive: bool = True
 
 
 class Timeline:
@@ -49,34 +29,34 @@ class Timeline:
             raise CudaError(INVALID_RESOURCE_HANDLE, f"there is no default stream {number}") from None
 
     def create_stream(self, flags: int, priority: int) -> Stream:
-        return Stream(flags, priority)
+        return Stream()
 
     def destroy_stream(self, stream: Stream) -> None:
         self.check_stream(stream)
         if stream in self._defaults.values():
             raise CudaError(INVALID_RESOURCE_HANDLE, "a default stream cannot be destroyed")
-        stream.alive = False
+        stream.end()
 
     def create_event(self, flags: int) -> Event:
-        return Event(flags)
+        return Event(timed=not flags & DISABLE_TIMING)
 
     def destroy_event(self, event: Event) -> None:
         self.check_event(event)
-        event.alive = False
+        event.end()
 
     def record(self, event: Event, stream: Stream) -> None:
         self.check_stream(stream)
         self.check_event(event)
-        event.moment.record()
+        event.record()
 
     def elapsed_ms(self, start: Event, end: Event) -> float:
         return (self._time(end) - self._time(start)) / 1e6
 
     def _time(self, event: Event) -> int:
         self.check_event(event)
-        if event.flags & DISABLE_TIMING:
+        if not event.timed:
             raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
-        recorded = event.moment.nanoseconds
+        recorded = event.nanoseconds
         if recorded is None:
             raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
         return recorded

@@ -9,7 +9,6 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyBufferError, PyException, PyKeyError};
 use pyo3::prelude::*;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 create_exception!(
@@ -23,19 +22,18 @@ pub fn raised(fault: Fault) -> PyErr {
     DriverFault::new_err((fault.code, fault.call))
 }
 
-/// A stream of the driver's.
+/// A stream.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Stream {
     pub inner: Arc<objects::Stream>,
-    alive: AtomicBool,
 }
 
 #[pymethods]
 impl Stream {
     #[new]
-    #[pyo3(signature = (handle, *, blocking = true))]
+    #[pyo3(signature = (handle = 0, *, blocking = true))]
     fn new(handle: usize, blocking: bool) -> Self {
-        Self { inner: Arc::new(objects::Stream::new(handle, blocking)), alive: AtomicBool::new(true) }
+        Self { inner: Arc::new(objects::Stream::new(handle, blocking)) }
     }
 
     #[getter]
@@ -50,20 +48,12 @@ impl Stream {
 
     #[getter]
     fn alive(&self) -> bool {
-        self.alive.load(Ordering::Relaxed)
+        self.inner.is_alive()
     }
 
     fn end(&self) {
-        self.alive.store(false, Ordering::Relaxed);
+        self.inner.end();
     }
-}
-
-/// The stream that Python gives; of a device without a driver it gives None.
-pub fn known(stream: &Bound<'_, PyAny>) -> PyResult<Arc<objects::Stream>> {
-    if stream.is_none() {
-        return Ok(Arc::new(objects::Stream::new(0, true)));
-    }
-    Ok(stream.cast::<Stream>()?.get().inner.clone())
 }
 
 /// A session's share of a GPU.

@@ -40,18 +40,37 @@ impl Ranges {
     }
 }
 
-/// An event: when it was recorded.
+/// An event.
 #[pyclass(frozen, module = "farlane.backend.plane")]
-pub struct Moment {
-    pub inner: Arc<objects::Moment>,
+pub struct Event {
+    pub inner: Arc<objects::Event>,
 }
 
 #[pymethods]
-impl Moment {
+impl Event {
     #[new]
-    #[pyo3(signature = (handle = 0))]
-    fn new(handle: usize) -> Self {
-        Self { inner: Arc::new(objects::Moment::new(handle)) }
+    #[pyo3(signature = (handle = 0, *, timed = true))]
+    fn new(handle: usize, timed: bool) -> Self {
+        Self { inner: Arc::new(objects::Event::new(handle, timed)) }
+    }
+
+    #[getter]
+    fn handle(&self) -> usize {
+        self.inner.handle
+    }
+
+    #[getter]
+    fn timed(&self) -> bool {
+        self.inner.timed
+    }
+
+    #[getter]
+    fn alive(&self) -> bool {
+        self.inner.is_alive()
+    }
+
+    fn end(&self) {
+        self.inner.end();
     }
 
     #[getter]

@@ -4,6 +4,7 @@
 
 mod cuda;
 mod device;
+mod handles;
 mod loops;
 mod payloads;
 mod repeat;
@@ -308,8 +309,10 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Call>()?;
     module.add_class::<Tape>()?;
     module.add_class::<device::Ranges>()?;
-    module.add_class::<device::Moment>()?;
+    module.add_class::<device::Event>()?;
     module.add_class::<device::Gate>()?;
+    module.add_class::<handles::Handles>()?;
+    module.add("LIVE_LIMIT", plane::replay::handles::LIVE_LIMIT)?;
     module.add_class::<device::Entry>()?;
     module.add_class::<device::Direct>()?;
     module.add_class::<cuda::Cuda>()?;

@@ -1,7 +1,7 @@
 //! Bodies of loops on a device behind a driver, as Python gives them to the plane.
 
 use crate::cuda::{raised, Cuda, Stream};
-use crate::device::{Direct, Entry, Moment};
+use crate::device::{Direct, Entry, Event};
 use parking_lot::Mutex;
 use plane::device::cuda::graph::{self, Kind, Node, Patch};
 use plane::device::cuda::kernel::Parameters;
@@ -32,7 +32,7 @@ fn table((address, size): Given) -> Table {
 
 /// A step as Python gives it: its kind, whether it is answered, stream, event, launch, and where its bytes go.
 type GivenStep<'py> =
-    (u8, bool, Option<Bound<'py, Stream>>, Option<Bound<'py, Moment>>, Option<Bound<'py, Entry>>, usize);
+    (u8, bool, Option<Bound<'py, Stream>>, Option<Bound<'py, Event>>, Option<Bound<'py, Entry>>, usize);
 
 fn step((kind, answered, stream, event, entry, at): &GivenStep<'_>) -> Step {
     let stream = stream.as_ref().map(|stream| stream.get().inner.clone());

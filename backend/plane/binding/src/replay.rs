@@ -1,22 +1,22 @@
 //! A session's replay as Python sees it, and the control plane as the replay sees it.
 
-use crate::cuda::known;
-use crate::device::{kept, Direct, Entry, Moment};
+use crate::device::{kept, Direct, Entry};
+use crate::handles::Handles;
 use crate::loops::{plain, Columns};
 use crate::payloads::Payloads;
 use crate::sinks::{Given, Sent};
 use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
 use parking_lot::Mutex;
+use plane::device::launch;
 use plane::device::work::Fault;
-use plane::device::{launch, objects};
 use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Stop};
 use plane::replay::errors::CudaError;
 use plane::replay::loops::columns;
 use plane::replay::loops::plans::{Plan, Worth};
 use plane::replay::loops::template::Template;
 use plane::replay::loops::Prices;
-use plane::replay::Bounds;
+use plane::replay::{Bounds, Shared};
 use plane::{Gone, Received};
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
@@ -54,8 +54,6 @@ struct Hands {
     failure: Py<PyAny>,
     fault: Py<PyAny>,
     account: Py<PyAny>,
-    stream: Py<PyAny>,
-    event: Py<PyAny>,
     plan: Py<PyAny>,
     repeat: Py<PyAny>,
     choose: Py<PyAny>,
@@ -75,8 +73,6 @@ impl Hands {
             failure: method("failure")?,
             fault: method("fault")?,
             account: method("account")?,
-            stream: method("stream")?,
-            event: method("event")?,
             plan: method("plan")?,
             repeat: method("repeat")?,
             choose: method("choose")?,
@@ -177,14 +173,6 @@ impl Control for Hand<'_> {
         Python::attach(|py| self.0.account.call1(py, (kept(entry), nanoseconds)).map(drop))
     }
 
-    fn stream(&mut self, number: u32) -> Attempt<Arc<objects::Stream>, PyErr> {
-        self.0.attempt("stream", |py| known(&self.0.stream.bind(py).call1((number,))?))
-    }
-
-    fn event(&mut self, number: u32) -> Attempt<Arc<objects::Moment>, PyErr> {
-        self.0.attempt("event", |py| Ok(self.0.event.bind(py).call1((number,))?.cast::<Moment>()?.get().inner.clone()))
-    }
-
     fn plan(&mut self, template: &Arc<Template>, constants: &[(usize, u64)]) -> Result<Option<Plan<Py<PyAny>>>, PyErr> {
         type Made = (Py<PyAny>, Vec<Vec<u64>>, bool);
         Python::attach(|py| {
@@ -281,12 +269,15 @@ fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
 #[pymethods]
 impl Replay {
     #[new]
-    #[pyo3(signature = (control, direct, standing, payloads, *, tape_version, message_bytes, credit_bytes))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (control, direct, standing, payloads, streams, events, *, tape_version, message_bytes, credit_bytes))]
     fn new(
         control: &Bound<'_, PyAny>,
         direct: &Direct,
         standing: &Standing,
         payloads: &Payloads,
+        streams: &Handles,
+        events: &Handles,
         tape_version: u32,
         message_bytes: usize,
         credit_bytes: usize,
@@ -295,8 +286,14 @@ impl Replay {
         let (by_plane, by_control): ([u64; 3], [u64; 3]) = control.getattr("prices")?.extract()?;
         let worth = |[planning, planning_record, asking]: [u64; 3]| Worth { planning, planning_record, asking };
         let prices = Prices { by_plane: worth(by_plane), by_control: worth(by_control) };
-        let (direct, standing, payloads) = (direct.inner.clone(), standing.inner.clone(), payloads.inner.clone());
-        let inner = plane::replay::Replay::new(tape_version, bounds, prices, direct, standing, payloads);
+        let shared = Shared {
+            direct: direct.inner.clone(),
+            standing: standing.inner.clone(),
+            payloads: payloads.inner.clone(),
+            streams: streams.inner.clone(),
+            events: events.inner.clone(),
+        };
+        let inner = plane::replay::Replay::new(tape_version, bounds, prices, shared);
         Ok(Self { inner: Mutex::new(inner), hands: Hands::new(control)? })
     }
 

@@ -37,11 +37,6 @@ impl Standing {
         self.inner.resolved.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An event has ended.
-    fn event_ended(&self) {
-        self.inner.events.fetch_add(1, Ordering::Relaxed);
-    }
-
     fn set_poisoned(&self, poisoned: bool) {
         self.inner.poisoned.store(poisoned, Ordering::Relaxed);
     }

@@ -28,7 +28,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use super::objects::{Moment, Stream};
+use super::objects::{Event, Stream};
 use super::ranges::Rows;
 use super::work::{Awaited, Fault, Timed, Tried, Work, PIECE};
 use functions::Functions;
@@ -133,6 +133,10 @@ impl Work for Arc<Cuda> {
         Timed::Waits
     }
 
+    fn has_driver(&self) -> bool {
+        true
+    }
+
     fn enter(&self) {
         // A context that cannot be entered fails each later call, which says so.
         let _ = self.functions.set_current(self.context.load(Ordering::Relaxed));
@@ -206,14 +210,14 @@ impl Work for Arc<Cuda> {
         None
     }
 
-    fn record(&self, event: &Moment, stream: &Stream) -> Tried {
+    fn record(&self, event: &Event, stream: &Stream) -> Tried {
         self.follow(stream)?;
         self.functions.record_event(event.handle, stream.handle)?;
         event.record();
         Ok(true)
     }
 
-    fn wait(&self, stream: &Stream, event: &Moment) -> Tried {
+    fn wait(&self, stream: &Stream, event: &Event) -> Tried {
         self.follow(stream)?;
         self.functions.wait_event(stream.handle, event.handle, 0)?;
         Ok(true)
@@ -251,7 +255,7 @@ impl Work for Arc<Cuda> {
         }
     }
 
-    fn elapsed(&self, start: &Moment, end: &Moment) -> Result<Option<f32>, Fault> {
+    fn elapsed(&self, start: &Event, end: &Event) -> Result<Option<f32>, Fault> {
         if start.nanoseconds().is_none() || end.nanoseconds().is_none() {
             return Ok(None); // never recorded: Python has the words
         }

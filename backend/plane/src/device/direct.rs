@@ -6,10 +6,11 @@
 //!
 //! One thread works at a time; `interrupt` and the switches may be used by any. Whoever gives the memory back holds the [`Gate`] first.
 
+use super::counters::{Counter, Counters};
 use super::gate::Gate;
 use super::host::Code;
 use super::launch::{Entry, Launch, Ran};
-use super::objects::{Moment, Stream};
+use super::objects::{Event, Stream};
 use super::ranges::{Ranges, Rows};
 use super::work::{Awaited, Fault, Timed, Tried, Work};
 use parking_lot::Mutex;
@@ -26,30 +27,6 @@ struct Running {
     interrupted: bool,
     /// The word that ends the kernel that runs now; 0: there is none.
     abort: usize,
-}
-
-/// What was done here, by kind. One thread counts.
-#[derive(Default)]
-struct Counter(AtomicU64);
-
-impl Counter {
-    fn add(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-}
-
-#[derive(Default)]
-struct Counters {
-    launches: Counter,
-    writes: Counter,
-    reads: Counter,
-    copies: Counter,
-    sets: Counter,
-    records: Counter,
-    waits: Counter,
-    synchronizations: Counter,
-    queries: Counter,
-    graphs: Counter,
 }
 
 /// See the module's page.
@@ -127,21 +104,8 @@ impl Direct {
 
     /// What the plane has done here by itself so far, by kind.
     #[must_use]
-    pub fn counts(&self) -> [(&'static str, u64); 10] {
-        let all = &self.counters;
-        [
-            ("launches", &all.launches),
-            ("writes", &all.writes),
-            ("reads", &all.reads),
-            ("copies", &all.copies),
-            ("sets", &all.sets),
-            ("records", &all.records),
-            ("waits", &all.waits),
-            ("synchronizations", &all.synchronizations),
-            ("queries", &all.queries),
-            ("graphs", &all.graphs),
-        ]
-        .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
+    pub fn counts(&self) -> [(&'static str, u64); 11] {
+        self.counters.all()
     }
 
     /// There is output to be fetched.
@@ -301,11 +265,22 @@ impl Direct {
         shown
     }
 
+    /// Whether streams and events are made and ended here.
+    #[must_use]
+    pub fn makes_objects(&self) -> bool {
+        !self.work.has_driver()
+    }
+
+    /// An object was made or ended.
+    pub fn count_object(&self) {
+        self.counters.objects.add();
+    }
+
     /// Records the event in the stream.
     ///
     /// # Errors
     /// The driver's.
-    pub fn record(&self, event: &Moment, stream: &Stream) -> Tried {
+    pub fn record(&self, event: &Event, stream: &Stream) -> Tried {
         self.counters.records.add();
         self.work.record(event, stream)
     }
@@ -314,7 +289,7 @@ impl Direct {
     ///
     /// # Errors
     /// The driver's.
-    pub fn wait(&self, stream: &Stream, event: &Moment) -> Tried {
+    pub fn wait(&self, stream: &Stream, event: &Event) -> Tried {
         self.counters.waits.add();
         self.work.wait(stream, event)
     }
@@ -344,7 +319,7 @@ impl Direct {
     ///
     /// # Errors
     /// The driver's.
-    pub fn elapsed(&self, start: &Moment, end: &Moment) -> Result<Option<f32>, Fault> {
+    pub fn elapsed(&self, start: &Event, end: &Event) -> Result<Option<f32>, Fault> {
         let found = self.work.elapsed(start, end);
         if found != Ok(None) {
             self.counters.queries.add();

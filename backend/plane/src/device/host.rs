@@ -1,6 +1,6 @@
 //! A device whose memory is this process's own, and whose work is over when a call returns: the simulated one, and the null device.
 
-use super::objects::{Moment, Stream};
+use super::objects::{Event, Stream};
 use super::ranges::Rows;
 use super::work::{Awaited, Fault, Timed, Tried, Work, PIECE};
 use std::any::Any;
@@ -23,6 +23,10 @@ impl Work for Host {
         } else {
             Timed::Nothing
         }
+    }
+
+    fn has_driver(&self) -> bool {
+        false
     }
 
     fn enter(&self) {}
@@ -111,12 +115,12 @@ impl Work for Host {
         self.backed.then_some(rows.address as *mut u8)
     }
 
-    fn record(&self, event: &Moment, _: &Stream) -> Tried {
+    fn record(&self, event: &Event, _: &Stream) -> Tried {
         event.record();
         Ok(true)
     }
 
-    fn wait(&self, _: &Stream, _: &Moment) -> Tried {
+    fn wait(&self, _: &Stream, _: &Event) -> Tried {
         Ok(true)
     }
 
@@ -128,8 +132,12 @@ impl Work for Host {
         Ok(true)
     }
 
-    fn elapsed(&self, _: &Moment, _: &Moment) -> Result<Option<f32>, Fault> {
-        Ok(None)
+    fn elapsed(&self, start: &Event, end: &Event) -> Result<Option<f32>, Fault> {
+        let (Some(from), Some(to), true, true) = (start.nanoseconds(), end.nanoseconds(), start.timed, end.timed)
+        else {
+            return Ok(None); // no time: Python has the words
+        };
+        Ok(Some((to.cast_signed().wrapping_sub(from.cast_signed()) as f64 / 1e6) as f32))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Streams and events, as the plane knows them.
+//! Streams and events, as the plane knows them. Any thread may use them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A stream. On a device without a driver there is one for all.
+/// A stream. On a device without a driver work is over when it is issued, so streams do not differ there.
 #[derive(Debug)]
 pub struct Stream {
     /// The driver's; 0 where there is none.
@@ -11,27 +11,41 @@ pub struct Stream {
     pub blocking: bool,
     /// Copies from the guest that its work waits for ([`super::cuda`]).
     pub(super) behind: AtomicU64,
+    ended: AtomicBool,
 }
 
 impl Stream {
     #[must_use]
     pub const fn new(handle: usize, blocking: bool) -> Self {
-        Self { handle, blocking, behind: AtomicU64::new(0) }
+        Self { handle, blocking, behind: AtomicU64::new(0), ended: AtomicBool::new(false) }
+    }
+
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        !self.ended.load(Ordering::Relaxed)
+    }
+
+    /// It has been destroyed.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
     }
 }
 
-/// An event: when it was recorded last, on the monotonic clock. Any thread may use it.
-#[derive(Debug, Default)]
-pub struct Moment {
+/// An event: when it was recorded last, on the monotonic clock.
+#[derive(Debug)]
+pub struct Event {
     /// The driver's; 0 where there is none.
     pub handle: usize,
+    /// Whether its time may be asked for.
+    pub timed: bool,
     nanoseconds: AtomicU64,
+    ended: AtomicBool,
 }
 
-impl Moment {
+impl Event {
     #[must_use]
-    pub const fn new(handle: usize) -> Self {
-        Self { handle, nanoseconds: AtomicU64::new(0) }
+    pub const fn new(handle: usize, timed: bool) -> Self {
+        Self { handle, timed, nanoseconds: AtomicU64::new(0), ended: AtomicBool::new(false) }
     }
 
     /// It is now.
@@ -50,5 +64,15 @@ impl Moment {
     #[must_use]
     pub fn nanoseconds(&self) -> Option<u64> {
         Some(self.nanoseconds.load(Ordering::Relaxed)).filter(|&time| time != 0)
+    }
+
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        !self.ended.load(Ordering::Relaxed)
+    }
+
+    /// It has been destroyed.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! One thread at a time calls it, in the order of the tape. Addresses have been checked: each of the rows lies in one allocation.
 
-use super::objects::{Moment, Stream};
+use super::objects::{Event, Stream};
 use super::ranges::Rows;
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub type Tried = Result<bool, Fault>;
 pub enum Awaited<'a> {
     Device,
     Stream(&'a Stream),
-    Event(&'a Moment),
+    Event(&'a Event),
 }
 
 /// The calls whose time is the device's.
@@ -44,6 +44,9 @@ pub enum Timed {
 pub trait Work: Send + Sync {
     /// What counts as time of the device.
     fn timed(&self) -> Timed;
+
+    /// Whether streams and events are a driver's, which the control plane makes and ends; else they are no more than their objects.
+    fn has_driver(&self) -> bool;
 
     /// The calling thread calls the others from now on.
     fn enter(&self);
@@ -81,13 +84,13 @@ pub trait Work: Send + Sync {
 
     /// # Errors
     /// The driver's.
-    fn record(&self, event: &Moment, stream: &Stream) -> Tried;
+    fn record(&self, event: &Event, stream: &Stream) -> Tried;
 
     /// The stream's later work waits for the event.
     ///
     /// # Errors
     /// The driver's.
-    fn wait(&self, stream: &Stream, event: &Moment) -> Tried;
+    fn wait(&self, stream: &Stream, event: &Event) -> Tried;
 
     /// Waits.
     ///
@@ -105,5 +108,5 @@ pub trait Work: Send + Sync {
     ///
     /// # Errors
     /// As `synchronize`; that one of them is not done is one of them.
-    fn elapsed(&self, start: &Moment, end: &Moment) -> Result<Option<f32>, Fault>;
+    fn elapsed(&self, start: &Event, end: &Event) -> Result<Option<f32>, Fault>;
 }

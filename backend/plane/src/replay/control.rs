@@ -5,7 +5,6 @@ use super::loops::columns::Columns;
 use super::loops::plans::Plan;
 use super::loops::template::Template;
 use crate::device::launch::Entry;
-use crate::device::objects::{Moment, Stream};
 use crate::device::work::Fault;
 use std::sync::Arc;
 use tape::Record;
@@ -116,18 +115,6 @@ pub trait Control {
     /// # Errors
     /// What ends the session.
     fn account(&mut self, entry: &Entry, nanoseconds: u64) -> Result<(), Self::Abort>;
-
-    /// The stream with that number.
-    ///
-    /// # Errors
-    /// What ends the session.
-    fn stream(&mut self, number: u32) -> Attempt<Arc<Stream>, Self::Abort>;
-
-    /// The event with that number.
-    ///
-    /// # Errors
-    /// What ends the session.
-    fn event(&mut self, number: u32) -> Attempt<Arc<Moment>, Self::Abort>;
 
     /// How the device can repeat a template, with these values (hole, value) in some holes of every iteration. `None`:
     /// it cannot.

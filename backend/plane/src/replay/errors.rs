@@ -46,8 +46,6 @@ pub struct Standing {
     pub interrupted: AtomicBool,
     /// Counts what ends objects that launches were resolved to.
     pub resolved: AtomicU64,
-    /// Counts the ends of events.
-    pub events: AtomicU64,
     /// Some allocation was refused: what touches it fails.
     pub poisoned: AtomicBool,
 }

@@ -1,12 +1,11 @@
-//! What a session's numbers stand for, as long as no object ends.
+//! Launches that were seen before, as long as no object ends.
 //!
-//! Launches that were seen before are remembered whole: programs launch the same kernel with the same shape thousands
+//! They are remembered whole: programs launch the same kernel with the same shape thousands
 //! of times. They are found by the fixed bytes of their records; the parameters, which follow, are the device's to
 //! check.
 
 use super::errors::Standing;
 use crate::device::launch::Entry;
-use crate::device::objects::{Moment, Stream};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::Ordering;
@@ -30,10 +29,12 @@ pub(crate) struct Known<L> {
     pub(crate) entry: Option<Arc<Entry>>,
 }
 
-/// A hash of few instructions. A guest that makes its launches collide slows its own session down, by at most `LIMIT`
-/// comparisons each.
+/// A hash of few instructions. A guest that makes its keys collide slows its own session down.
 #[derive(Default)]
-struct Folded(u64);
+pub(crate) struct Folded(u64);
+
+/// Tables of numbers that a guest chooses.
+pub(crate) type Hashed = BuildHasherDefault<Folded>;
 
 impl Hasher for Folded {
     fn write(&mut self, bytes: &[u8]) {
@@ -50,6 +51,10 @@ impl Hasher for Folded {
         self.0 = (product as u64) ^ (product >> 64) as u64;
     }
 
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
     fn write_usize(&mut self, word: usize) {
         self.write_u64(word as u64);
     }
@@ -64,23 +69,12 @@ pub(crate) struct Launches<L> {
     standing: Arc<Standing>,
     /// `Standing::resolved` when they were.
     resolved: u64,
-    known: HashMap<[u8; FIXED], Known<L>, BuildHasherDefault<Folded>>,
-    streams: HashMap<u32, Arc<Stream>>,
-    /// `Standing::events` when they were.
-    ended: u64,
-    events: HashMap<u32, Arc<Moment>>,
+    known: HashMap<[u8; FIXED], Known<L>, Hashed>,
 }
 
 impl<L> Launches<L> {
     pub(crate) fn new(standing: Arc<Standing>) -> Self {
-        Self {
-            standing,
-            resolved: 0,
-            known: HashMap::default(),
-            streams: HashMap::new(),
-            ended: 0,
-            events: HashMap::new(),
-        }
+        Self { standing, resolved: 0, known: HashMap::default() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -89,7 +83,6 @@ impl<L> Launches<L> {
 
     pub(crate) fn clear(&mut self) {
         self.known.clear();
-        self.streams.clear();
     }
 
     fn current(&mut self) {
@@ -116,34 +109,5 @@ impl<L> Launches<L> {
             let known = Known { length: record.bytes.len(), end, launch: Arc::new(launch), entry: None };
             self.known.insert(*fixed, known);
         }
-    }
-
-    /// The stream, if it is known to be there.
-    pub(crate) fn stream(&mut self, number: u32) -> Option<Arc<Stream>> {
-        self.current();
-        self.streams.get(&number).cloned()
-    }
-
-    pub(crate) fn event(&mut self, number: u32) -> Option<Arc<Moment>> {
-        let ended = self.standing.events.load(Ordering::Relaxed);
-        if ended != self.ended {
-            self.ended = ended;
-            self.events.clear();
-        }
-        self.events.get(&number).cloned()
-    }
-
-    pub(crate) fn remember_event(&mut self, number: u32, moment: Arc<Moment>) {
-        if self.events.len() >= LIMIT {
-            self.events.clear();
-        }
-        self.events.insert(number, moment);
-    }
-
-    pub(crate) fn remember_stream(&mut self, number: u32, stream: Arc<Stream>) {
-        if self.streams.len() >= LIMIT {
-            self.streams.clear();
-        }
-        self.streams.insert(number, stream);
     }
 }

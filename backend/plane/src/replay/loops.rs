@@ -1,17 +1,20 @@
-//! Loops of the tape: TEMPLATE, REPEAT, CONDITIONAL.
+//! Loops of the tape: TEMPLATE, REPEAT, CONDITIONAL, SLICE, WHILE.
 //!
 //! - [`columns`]: a REPEAT's columns, checked, and what they hold in an iteration
 //! - [`template`]: a TEMPLATE's content, checked
-//! - [`turns`]: iterations that are to be done, and where the values of their holes come from
+//! - [`turns`]: iterations that are to be done, and the values of their holes
 //! - [`store`]: the templates of a session
 //! - [`plans`]: which loops a device repeats by itself
 //! - [`upcoming`]: the launches that come next
 //! - `walking`: iterations, walked or given to the device
+//! - `slices`: SLICEs, checked; `deciding`: iterations that a slice decides
 //!
-//! Source: protos/tape.md, "Loops" and "Conditions".
+//! Source: protos/tape.md, "Loops", "Slices" and "Conditions".
 
 pub mod columns;
+mod deciding;
 pub mod plans;
+mod slices;
 pub(crate) mod store;
 pub mod template;
 pub(crate) mod turns;
@@ -19,7 +22,10 @@ pub mod upcoming;
 mod walking;
 
 use crate::device::direct::Direct;
+use deciding::Deciding;
 use plans::{Plans, Worth};
+use slices::{Sliced, Slices};
+use std::time::Instant;
 
 /// When a device is asked to repeat a loop.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +50,11 @@ impl Prices {
 pub(crate) struct Loops<H> {
     pub(crate) templates: store::Templates,
     pub(crate) plans: Plans<H>,
+    slices: Slices,
+    /// The loop of the last WHILE.
+    deciding: Option<Deciding>,
+    /// When a WHILE has sent results.
+    sent: Option<Instant>,
     prices: Prices,
     /// An outer loop has looked ahead.
     expected: bool,
@@ -58,10 +69,25 @@ impl<H> Loops<H> {
         Self {
             templates: store::Templates::default(),
             plans: Plans::default(),
+            slices: Slices::default(),
+            deciding: None,
+            sent: None,
             prices,
             expected: false,
             conditions: 0,
             spare: vec![],
+        }
+    }
+
+    /// The loop of the last WHILE cannot go on, if it is one of these.
+    fn end_deciding(&mut self, ends: impl FnOnce(&Sliced) -> bool) {
+        self.deciding.take_if(|deciding| ends(deciding.sliced()));
+    }
+
+    /// A WHILE without its flag is refused: there is no loop to go on with.
+    pub(crate) fn refuse_while(&mut self, flags: u16) {
+        if flags & deciding::CONTINUED == 0 {
+            self.deciding = None;
         }
     }
 }

@@ -63,7 +63,7 @@ impl<L, H> Replay<L, H> {
             && self.group_bytes + bulk.records <= self.bounds.credit_bytes
             && bulk.group == self.group;
         let plain = !self.errors.is_lost() && self.plain(&bulk.rows);
-        (fits && plain && self.launches.stream(bulk.head.stream).is_some()).then_some(bulk)
+        (fits && plain && self.streams.stream(bulk.head.stream).is_some()).then_some(bulk)
     }
 }
 

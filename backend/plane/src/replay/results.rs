@@ -10,6 +10,7 @@ use crate::device::direct::Direct;
 use crate::device::ranges::Rows;
 use crate::device::work::PIECE;
 use tape::operations::result_kind;
+use tape::ResultRecord;
 
 /// Bytes of one DATA record.
 pub const DATA_LIMIT: usize = PIECE;
@@ -134,6 +135,19 @@ impl Results {
         }
         self.buffer.extend_from_slice(&PADDING[..padded(size) - size]);
         true
+    }
+
+    /// The error of the last record, a STATUS.
+    pub(crate) fn last_status(&self) -> i32 {
+        self.buffer.last_chunk().map_or(0, |error| i32::from_le_bytes(*error))
+    }
+
+    /// The bytes of the DATA records from the `begun`th byte of all on.
+    pub(crate) fn data_from(&self, begun: usize) -> impl Iterator<Item = &[u8]> {
+        tape::Results::new(self.buffer.get(begun..).unwrap_or_default()).map_while(|result| match result {
+            Ok(ResultRecord::Data { data, error: 0, .. }) => Some(data),
+            _ => None,
+        })
     }
 
     /// Sends what there is.

@@ -61,11 +61,38 @@ fn events_are_recorded_here() {
     });
     assert_eq!(session.results(&tape), [(3, 0, vec![]), (4, 0, vec![]), (5, 400, vec![])]);
     assert_eq!(session.fake.asked, ["end"]);
-    let first = session.fake.event.nanoseconds().unwrap();
+    let first = session.event.nanoseconds().unwrap();
     session.results(&tape);
-    assert!(session.fake.event.nanoseconds().unwrap() > first);
+    assert!(session.event.nanoseconds().unwrap() > first);
     session.results(&records(|w| write::event_record(w, 99, KNOWN, 0)));
     assert_eq!(session.fake.asked, ["end", "EVENT_RECORD", "end"]);
+}
+
+#[test]
+fn streams_and_events_are_made_and_ended_here() {
+    let mut session = Session::new(true);
+    let tape = records(|w| {
+        write::stream_create(w, 20, 1, 0);
+        write::event_create(w, 20, 0);
+        write::event_create(w, 21, 2); // without timing
+        write::event_record(w, 20, 20, 0);
+        write::event_elapsed(w, 20, 20, 3);
+        write::stream_destroy(w, 20);
+        write::event_destroy(w, 20);
+        write::stream_query(w, 20, 4);
+        write::event_query(w, 20, 5);
+        write::stream_destroy(w, 20);
+    });
+    assert_eq!(session.results(&tape), [(3, 0, vec![]), (4, 400, vec![]), (5, 400, vec![])]);
+    assert_eq!(session.fake.asked, ["end"]);
+    let tape = records(|w| write::event_elapsed(w, 21, 21, 3));
+    session.results(&tape);
+    assert_eq!(session.fake.asked, ["end", "EVENT_ELAPSED", "end"], "the words are Python's");
+    for broken in [records(|w| write::event_create(w, 21, 0)), records(|w| write::stream_create(w, 15, 0, 0))] {
+        assert!(session.submit(&broken).is_err());
+        session = Session::new(true);
+        session.submit(&records(|w| write::event_create(w, 21, 0))).unwrap();
+    }
 }
 
 #[test]
@@ -185,7 +212,7 @@ fn hostile_tapes(share: u64, new: impl Fn() -> Session) {
                     3 => write::memset(w, at, next() % 400, size, next() % 5, 7, 1 << (next() % 3), KNOWN),
                     4 => write::free(w, [1, 666][next() as usize % 2]),
                     5 => launch(w, next() as u32 % 4),
-                    6 => loops::hostile(w, &mut next),
+                    6 => loops::hostile(w, base, &mut next),
                     7 => write::device_reset(w, 4),
                     8 => write::context(w, 16 + next() as u32 % 3, false),
                     _ => write::stream_synchronize(w, next() as u32 % 3, 3),

@@ -33,7 +33,7 @@ impl<C: Control> Walk<'_, C> {
             if let Err(error) = self.one(&record, begins_group && at == 0, ends_message)? {
                 self.failed(&record, error);
             }
-            if looks_ahead && record.row.code == code::REPEAT {
+            if looks_ahead && matches!(record.row.code, code::REPEAT | code::WHILE) {
                 self.look_ahead(&records[end..])?;
             }
             at = end;
@@ -59,6 +59,9 @@ impl<C: Control> Walk<'_, C> {
     ) -> Result<Result<(), CudaError>, End<C::Abort>> {
         let row = record.row;
         if let Some(error) = self.replay.errors.refusal(row) {
+            if row.code == code::WHILE {
+                self.replay.loops.refuse_while(record.flags);
+            }
             return Ok(Err(error));
         }
         match row.code {
@@ -68,6 +71,8 @@ impl<C: Control> Walk<'_, C> {
             }
             code::TEMPLATE => return self.template(record),
             code::REPEAT => return self.repeat(record),
+            code::SLICE => return self.slice(record),
+            code::WHILE => return self.decide(record, ends_message),
             _ => {}
         }
         if row.answer == Answer::Data {

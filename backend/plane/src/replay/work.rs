@@ -6,14 +6,13 @@ use super::errors::CudaError;
 use super::launches::FIXED;
 use super::walk::Walk;
 use crate::device::launch::Ran;
-use crate::device::objects::{Moment, Stream};
+use crate::device::objects::Stream;
 use crate::device::ranges::Rows;
 use crate::device::work::{Awaited, Fault, Tried, PIECE};
-use std::sync::Arc;
 use tape::operations::code;
 use tape::Record;
 
-type Done = Option<Result<(), CudaError>>;
+pub(super) type Done = Option<Result<(), CudaError>>;
 
 impl<C: Control> Walk<'_, C> {
     /// A launch that was seen before; gives the length of its record. `None`: it is another record, or it was not.
@@ -104,41 +103,44 @@ impl<C: Control> Walk<'_, C> {
         };
         let tried = match record.row.code {
             code::DEVICE_SYNCHRONIZE => self.replay.direct.synchronize(Awaited::Device),
-            code::STREAM_SYNCHRONIZE | code::STREAM_QUERY => match self.stream(record.u32(8))? {
-                Ok(stream) => return self.complete(record, Awaited::Stream(&stream)),
-                Err(error) => return Ok(Some(Err(error))),
+            code::STREAM_SYNCHRONIZE | code::STREAM_QUERY => match self.stream(record.u32(8)) {
+                Some(stream) => return self.complete(record, Awaited::Stream(&stream)),
+                None => return Ok(self.replay.streams.look(record.u32(8), |_| ()).err().map(Err)),
             },
-            code::EVENT_SYNCHRONIZE | code::EVENT_QUERY => match self.event(record.u32(8))? {
-                Ok(event) => return self.complete(record, Awaited::Event(&event)),
-                Err(error) => return Ok(Some(Err(error))),
+            code::EVENT_SYNCHRONIZE | code::EVENT_QUERY => match self.event(record.u32(8)) {
+                Some(event) => return self.complete(record, Awaited::Event(&event)),
+                None => return Ok(self.replay.events.look(record.u32(8), |_| ()).err().map(Err)),
             },
-            code::EVENT_ELAPSED => match (self.event(record.u32(8))?, self.event(record.u32(12))?) {
-                (Ok(start), Ok(end)) => match self.replay.direct.elapsed(&start, &end) {
+            code::EVENT_ELAPSED => match (self.event(record.u32(8)), self.event(record.u32(12))) {
+                (Some(start), Some(end)) => match self.replay.direct.elapsed(&start, &end) {
                     Ok(None) => Ok(false),
                     Ok(Some(time)) => return Ok(Some(self.answer(record, u64::from(time.to_bits())))),
                     Err(fault) => Err(fault),
                 },
                 _ => Ok(false),
             },
-            code::STREAM_WAIT_EVENT => match (self.stream(record.u32(8))?, self.event(record.u32(12))?) {
-                (Ok(stream), Ok(event)) => self.replay.direct.wait(&stream, &event),
+            code::STREAM_WAIT_EVENT => match (self.stream(record.u32(8)), self.event(record.u32(12))) {
+                (Some(stream), Some(event)) => self.replay.direct.wait(&stream, &event),
                 _ => Ok(false),
             },
-            code::EVENT_RECORD => match (self.event(record.u32(8))?, self.stream(record.u32(12))?) {
-                (Ok(event), Ok(stream)) if record.u32(16) == 0 => self.replay.direct.record(&event, &stream),
+            code::EVENT_RECORD => match (self.event(record.u32(8)), self.stream(record.u32(12))) {
+                (Some(event), Some(stream)) if record.u32(16) == 0 => self.replay.direct.record(&event, &stream),
                 _ => Ok(false),
             },
+            code::STREAM_CREATE | code::STREAM_DESTROY | code::EVENT_CREATE | code::EVENT_DESTROY => {
+                return self.make_object(record)
+            }
             code::MEMSET => {
                 let (rows, value, element) = (rows(8, 16, 24), record.u32(40), record.u32(44));
-                match self.stream(record.u32(48))? {
-                    Ok(stream) if self.replay.plain(&rows) => self.replay.direct.set(&rows, value, element, &stream),
+                match self.stream(record.u32(48)) {
+                    Some(stream) if self.replay.plain(&rows) => self.replay.direct.set(&rows, value, element, &stream),
                     _ => Ok(false),
                 }
             }
             code::WRITE => {
                 let rows = rows(8, 16, 24);
-                match self.stream(record.u32(40))? {
-                    Ok(stream) if record.flags == 0 && self.replay.plain(&rows) => {
+                match self.stream(record.u32(40)) {
+                    Some(stream) if record.flags == 0 && self.replay.plain(&rows) => {
                         self.replay.direct.write(&rows, record.tail(), &stream)
                     }
                     _ => Ok(false),
@@ -147,15 +149,15 @@ impl<C: Control> Walk<'_, C> {
             code::WRITE_KEPT => {
                 let rows = rows(8, 16, 24);
                 let kept = self.replay.payloads.get(record.u32(44)).map_err(End::Broken)?;
-                match self.stream(record.u32(40))? {
-                    Ok(stream) if self.replay.plain(&rows) => self.replay.direct.write(&rows, &kept, &stream),
+                match self.stream(record.u32(40)) {
+                    Some(stream) if self.replay.plain(&rows) => self.replay.direct.write(&rows, &kept, &stream),
                     _ => Ok(false),
                 }
             }
             code::COPY => {
                 let (to, from) = (rows(8, 16, 40), rows(24, 32, 40));
-                match self.stream(record.u32(56))? {
-                    Ok(stream) if self.replay.plain(&to) && self.replay.plain(&from) => {
+                match self.stream(record.u32(56)) {
+                    Some(stream) if self.replay.plain(&to) && self.replay.plain(&from) => {
                         self.replay.direct.copy(&to, &from, &stream)
                     }
                     _ => Ok(false),
@@ -163,8 +165,8 @@ impl<C: Control> Walk<'_, C> {
             }
             code::READ => {
                 let rows = rows(8, 16, 24);
-                match self.stream(record.u32(40))? {
-                    Ok(stream) if self.replay.plain(&rows) => self.show(record, &rows, &stream, ends_message)?,
+                match self.stream(record.u32(40)) {
+                    Some(stream) if self.replay.plain(&rows) => self.show(record, &rows, &stream, ends_message)?,
                     _ => Ok(false),
                 }
             }
@@ -196,29 +198,6 @@ impl<C: Control> Walk<'_, C> {
     fn fault(&mut self, fault: Fault) -> Result<Result<(), CudaError>, End<C::Abort>> {
         self.replay.asked = true;
         Ok(Err(self.control.fault(fault).map_err(End::Abort)?))
-    }
-
-    /// The stream; what is wrong with one that is not there is the control plane's to say.
-    fn stream(&mut self, number: u32) -> Result<Result<Arc<Stream>, CudaError>, End<C::Abort>> {
-        if let Some(stream) = self.replay.launches.stream(number) {
-            return Ok(Ok(stream));
-        }
-        let found = self.control.stream(number).map_err(End::Abort)?;
-        if let Ok(stream) = &found {
-            self.replay.launches.remember_stream(number, stream.clone());
-        }
-        Ok(found)
-    }
-
-    fn event(&mut self, number: u32) -> Result<Result<Arc<Moment>, CudaError>, End<C::Abort>> {
-        if let Some(moment) = self.replay.launches.event(number) {
-            return Ok(Ok(moment));
-        }
-        let found = self.control.event(number).map_err(End::Abort)?;
-        if let Ok(moment) = &found {
-            self.replay.launches.remember_event(number, moment.clone());
-        }
-        Ok(found)
     }
 
     /// DATA for a READ of memory that can be shown. What ends the message stays for the reply that ends the group.

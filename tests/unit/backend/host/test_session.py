@@ -87,7 +87,8 @@ class TestEnd:
         assert context.closed
         assert context.allocations == 0
         for table in (resources.streams, resources.events, resources.modules, resources.functions, resources.variables):
-            assert not table.entries
+            assert not table.live()
+            assert 1 not in table  # a default stream
         assert host.sessions == 0
         with pytest.raises(ProtocolError):
             drain(guest.session, guest.group + 1, FENCE)

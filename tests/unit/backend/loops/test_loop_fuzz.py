@@ -9,10 +9,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from counting_slice import COUNTING, FILLINGS, RECORDS, slice_record
+from counting_slice import template as counting_template
+from farlane.analyzer.slices import encode as forms
 from farlane.backend.device import registry
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from tape_client.loops import slice_content
 
 INTERESTING = [0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 255, 256, 4095, 4096, 2**16, 2**31, 2**32 - 1, 2**40, 2**64 - 1]
 
@@ -142,3 +146,59 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
     assert not [entry for entry in caplog.records if entry.levelname == "ERROR"], "an exception of ours"
     assert outcomes["refused"] > 50
     assert outcomes["answered"] > 50
+
+
+@pytest.mark.parametrize("device", ["null", "sim"])
+def test_mutated_slices(device: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The bytes of a slice, the records of its calls, what is put into the hole, and the WHILE."""
+    caplog.set_level("ERROR", "farlane")
+    rng = random.Random(12)
+    host = Host(registry.open_device(device), quota=1 << 20)
+    outcomes: Counter[str] = Counter()
+    session: Any = None
+    written = forms.write(COUNTING)
+    for _ in range(800):
+        if session is None:
+            admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
+            session, base, group = admission.session, admission.window.base, 1
+            list(session.submit(1, encode("ALLOCATE", base, 1 << 16), True))
+        data, records, fillings = written, list(RECORDS), list(FILLINGS)
+        kind = rng.random()
+        if kind < 0.5:
+            data = mutate(rng, written)
+        elif kind < 0.6:
+            records[rng.randrange(2)] = rng.choice([0, 1, 2, 2**32 - 1])
+        elif kind < 0.7:
+            fillings = [(rng.randrange(3), rng.randrange(3), rng.randrange(2), rng.choice([0, 1, 4, 5, 65535]))]
+        whole = slice_content(data, records, fillings)
+        size = len(data) if rng.random() < 0.95 else rng.choice(INTERESTING) % 2**32
+        inputs = struct.pack("<Q", rng.choice([1, 3, 70]))
+        loop = encode("WHILE", 0, 5, rng.choice([0, 1, 50]), rng.choice([0, 100]), len(inputs), tail=inputs)
+        again = encode("WHILE", 0, 5, 2, 0, 0, flags=1)
+        tape = counting_template(base) + slice_record(whole, size) + mutate(rng, loop + again * rng.randrange(2))
+        group += 1
+        timer = threading.Timer(0.2, session.interrupt)  # a mutated loop may have no end
+        timer.start()
+        try:
+            replies = list(session.submit(group, tape, True))
+            outcomes["answered"] += 1
+            values = [3 << 8 | 1, 50 << 8]
+            outcomes["decided"] += any(struct.pack("<Q", value) in reply for reply in replies for value in values)
+        except ProtocolError:
+            outcomes["refused"] += 1
+            host.end(session, "fuzz")
+        except DeadTransport:
+            outcomes["interrupted"] += 1
+            host.end(session, "fuzz")
+        finally:
+            timer.cancel()
+            timer.join()
+        if session.closed or session.resources.standing.interrupted:
+            host.end(session, "fuzz")
+            session = None
+    host.close()
+    assert host.sessions == 0
+    assert not [entry for entry in caplog.records if entry.levelname == "ERROR"], "an exception of ours"
+    assert outcomes["refused"] > 100
+    assert outcomes["answered"] > 100
+    assert outcomes["decided"] > 30

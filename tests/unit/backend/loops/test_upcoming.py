@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from farlane.analyzer.slices import encode as forms
+from farlane.analyzer.slices.form import Argument, Block, Call, Called, Input, Origin, Slice
 from farlane.backend.device.null import NullContext
 from farlane.backend.handlers.generated_operations import encode
+from tape_client.loops import content, slice_content
 
 FUNCTION, STREAM = 16, 1
 MOST = 256  # launches that are looked at
@@ -107,3 +110,26 @@ def test_nobody_asks_devices_that_do_not_want_to_know(new_guest: Callable[[], An
     device = Listening(guest)
     guest.submit(launch(5), launch(6))
     assert (device.told, device.seen) == (0, [5, 6])
+
+
+def test_a_loop_that_a_slice_decides(listening: tuple[Any, Listening]) -> None:
+    """Its launches are taken to be those of the iteration before: right where nothing changes, advice where it does."""
+    guest, device = listening
+    values = (Input(Origin.REGISTER, 3, 0),)
+    blocks = (Block((), Called(0, 1)), Block((), Called(1, 0)))
+    calls = (Call(0x1000, "launch", (Argument(8, 8, 0),)), Call(0x1000, "launch"))
+    data = forms.write(Slice(0x1000, 1, 0, values, blocks, calls))
+    made = slice_content(data, [0, 1], [(0, 0, 0, 0)])
+    whole = content([(PARAMETERS, 8)], launch(0), launch(9))
+    records = (
+        encode("TEMPLATE", 0, 1, len(whole), 0, tail=whole),
+        encode("SLICE", 0, 0, len(data), len(made), tail=made),
+        encode("WHILE", 0, 5, 500, 0, 8, tail=struct.pack("<Q", 7)),
+        launch(8),
+    )
+    guest.submit(*records[:-1])
+    assert device.seen == [7, 9] * 500
+    assert device.unexpected == 2, "the first iteration's"
+    assert device.told < 12, "not for each iteration"
+    guest.submit(*records[2:])
+    assert device.seen[1000:] == [*[7, 9] * 500, 8]

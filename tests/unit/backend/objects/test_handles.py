@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.objects.handles import LIVE_LIMIT, HandleTable
+from farlane.backend.objects.handles import HandleTable
+from farlane.backend.plane import LIVE_LIMIT, Stream
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def test_filled(table: HandleTable[str]) -> None:
     fill(table, 2**31 - 1, "last")
     assert table.get(16) == "object"
     assert table.get(2**31 - 1) == "last"
-    assert dict(table.live()) == {16: "object", 2**31 - 1: "last"}
+    assert table.live() == [16, 2**31 - 1]
     assert table.release(16) == "object"
 
 
@@ -71,7 +72,7 @@ def test_poison_is_the_error_that_made_it(table: HandleTable[str]) -> None:
             table.get(16)
         assert caught.value.code == 2
         assert "no room" in caught.value.message
-    assert not list(table.live())
+    assert not table.live()
     assert table.release(16) is None
     with pytest.raises(CudaError) as caught:
         table.get(16)
@@ -98,14 +99,20 @@ def test_any_exception_poisons(table: HandleTable[str]) -> None:
 def test_a_broken_guest_poisons_nothing(table: HandleTable[str]) -> None:
     with pytest.raises(ProtocolError), table.reserve(16):
         raise ProtocolError("a bad name")
-    assert 16 not in table.entries
+    assert 16 not in table
 
 
 def test_live_handles_are_bounded() -> None:
     table: HandleTable[int] = HandleTable("event")
-    table.entries.update(dict.fromkeys(range(16, 16 + LIVE_LIMIT), 0))
+    for handle in range(16, 16 + LIVE_LIMIT):
+        table.fill(handle, 0)
     with pytest.raises(CudaError) as caught:
         table.reserve(16 + LIVE_LIMIT)
     assert caught.value.code == 2
     table.release(16)
     table.reserve(16 + LIVE_LIMIT)
+
+
+def test_what_the_plane_has_made_is_one_object() -> None:
+    table: HandleTable[Stream] = HandleTable("stream", {1: Stream()})
+    assert table.get(1) is table.get(1)

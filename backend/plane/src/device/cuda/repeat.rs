@@ -5,7 +5,7 @@
 
 use crate::device::direct::Direct;
 use crate::device::launch::{Entry, Ran};
-use crate::device::objects::{Moment, Stream};
+use crate::device::objects::{Event, Stream};
 use crate::device::ranges::Rows;
 use crate::device::work::{Awaited, Fault, Tried, PIECE};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ pub enum Step {
     Put(Arc<Stream>),
     /// Its bytes go to this place in the iteration's results.
     Read(Arc<Stream>, usize),
-    Record(Arc<Moment>, Arc<Stream>),
+    Record(Arc<Event>, Arc<Stream>),
     /// Synchronizations that are answered.
     AwaitStream(Arc<Stream>),
-    AwaitEvent(Arc<Moment>),
+    AwaitEvent(Arc<Event>),
     AwaitDevice,
     /// A synchronization that is not.
     Nothing,

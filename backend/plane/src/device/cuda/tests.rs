@@ -6,7 +6,7 @@ use super::outgoing::CHUNKS;
 use super::{Cuda, LEGACY};
 use crate::device::direct::Direct;
 use crate::device::launch::{Launch, Ran};
-use crate::device::objects::{Moment, Stream};
+use crate::device::objects::{Event, Stream};
 use crate::device::ranges::{Ranges, Rows};
 use crate::device::work::{Awaited, Fault, PIECE};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ fn pinned_memory_is_used_again_when_its_copies_are_over() {
 fn work_of_non_blocking_streams_waits_for_copies_from_the_guest() {
     let memory = vec![0; 4096];
     let (direct, cuda, address) = on(&memory);
-    let (other, event) = (Stream::new(50, false), Moment::new(9));
+    let (other, event) = (Stream::new(50, false), Event::new(9, true));
     let waits = |expected: usize| assert_eq!(fake::calls("cuStreamWaitEvent"), expected);
     assert_eq!(direct.set(&rows(address, 8), 1, 4, &other), Ok(true));
     waits(0);
@@ -100,7 +100,7 @@ fn work_of_non_blocking_streams_waits_for_copies_from_the_guest() {
     assert_eq!(direct.write(&rows(address, 4), b"word", &other), Ok(true));
     assert_eq!(direct.record(&event, &Stream::new(51, false)), Ok(true));
     waits(2); // only copies in the legacy stream count
-    assert_eq!(direct.elapsed(&event, &Moment::new(10)), Ok(None));
+    assert_eq!(direct.elapsed(&event, &Event::new(10, true)), Ok(None));
     assert_eq!(direct.elapsed(&event, &event), Ok(Some(1.5)));
     cuda.end();
 }

@@ -1,6 +1,8 @@
 //! Loops: what columns hold beside what the page says of them, iterations beside the records that they stand for,
 //! devices that stop.
 
+mod deciding;
+
 use super::columns::{read_headers, Columns, Header, AFFINE, PERIODIC, SAME, VALUES};
 use super::template::Template;
 use super::upcoming;
@@ -63,7 +65,10 @@ impl Random {
 }
 
 /// TEMPLATEs and REPEATs as hosts get them: nested, with holes in records of several kinds.
-pub(in crate::replay) fn hostile(w: &mut Writer, next: &mut impl FnMut() -> u64) {
+pub(in crate::replay) fn hostile(w: &mut Writer, base: u64, next: &mut impl FnMut() -> u64) {
+    if next().is_multiple_of(2) {
+        return deciding::hostile(w, base, next);
+    }
     let number = next() as u32 % 3;
     let body = records(|w| {
         write::fence(w, 0);

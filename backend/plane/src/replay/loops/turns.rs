@@ -1,21 +1,15 @@
-//! Iterations of a template that are to be done, and where the values of their holes come from.
+//! Iterations of a template that are to be done, and the values of their holes.
 
 use super::columns::Columns;
 use super::template::Template;
 use std::sync::Arc;
 
-/// Where the values of the holes come from.
-#[derive(Debug, Clone)]
-pub(crate) enum Source {
-    /// A REPEAT's columns: known for every iteration before the first one.
-    Columns(Arc<Columns>),
-}
-
 /// Iterations of a template, from one on.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
     pub(crate) template: Arc<Template>,
-    pub(crate) source: Source,
+    /// The values of the holes.
+    pub(crate) columns: Arc<Columns>,
     /// The next iteration.
     pub(crate) at: u64,
     /// Iterations that are to be done.
@@ -26,18 +20,12 @@ pub(crate) struct Turns {
 
 impl Turns {
     pub(crate) fn new(template: Arc<Template>, columns: Arc<Columns>, first: u64, count: u64) -> Self {
-        Self { template, source: Source::Columns(columns), at: first, left: count, begun: false }
-    }
-
-    /// The columns, where all iterations' values are known: only such loops can be a device's own.
-    pub(crate) fn columns(&self) -> Option<&Arc<Columns>> {
-        let Source::Columns(columns) = &self.source;
-        Some(columns)
+        Self { template, columns, at: first, left: count, begun: false }
     }
 
     /// Makes `body` the records of the next iteration. It is the template's, or what the call before has made of it.
     pub(crate) fn fill(&mut self, body: &mut [u8]) {
-        let Source::Columns(columns) = &self.source;
+        let columns = &self.columns;
         for (index, hole) in self.template.holes.iter().enumerate() {
             if self.begun && columns.fixed(index) {
                 continue;

@@ -25,7 +25,7 @@ pub(crate) fn of_message(records: &[u8]) -> Vec<Vec<u8>> {
         let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let operation = u16::from_le_bytes([header[4], header[5]]);
         let whole = length >= HEADER_BYTES && length <= records.len() - at;
-        if !whole || operation == code::REPEAT || found.len() >= MOST {
+        if !whole || matches!(operation, code::REPEAT | code::WHILE) || found.len() >= MOST {
             break;
         }
         if operation == code::LAUNCH {
@@ -53,6 +53,17 @@ pub(crate) fn of_loop(turns: &Turns) -> (Vec<Vec<u8>>, u64) {
         turns.advance(1);
     }
     (found, first - turns.left)
+}
+
+/// The same of a loop whose values are not known before, as if they were those of `body` again and again; and after how many iterations it is
+/// worth looking again.
+pub(crate) fn of_body(template: &Template, body: &[u8]) -> (Vec<Vec<u8>>, u64) {
+    let mut found = vec![];
+    if !iteration(template, body, &mut found, MOST) || found.is_empty() {
+        return (vec![], u64::MAX);
+    }
+    let times = MOST / found.len();
+    (vec![found; times].concat(), (times as u64 / 2).max(1))
 }
 
 /// Adds an iteration's launches. `false`: they are too many, or do not make sense.

@@ -29,8 +29,10 @@ impl<C: Control> Walk<'_, C> {
     /// TEMPLATE.
     pub(in crate::replay) fn template(&mut self, record: &Record<'_>) -> Done<C::Abort> {
         let version = self.replay.version;
-        let loops = &mut self.replay.loops;
-        loops.plans.forget(record.u32(8));
+        let (loops, number) = (&mut self.replay.loops, record.u32(8));
+        loops.plans.forget(number);
+        loops.slices.forget(number);
+        loops.end_deciding(|sliced| sliced.template.number == number);
         loops.templates.define(record, version).map_err(End::Broken)?;
         Ok(Ok(()))
     }
@@ -108,10 +110,7 @@ impl<C: Control> Walk<'_, C> {
 
     /// The plan of a loop that a device is to be asked for.
     fn plan(&mut self, turns: &Turns) -> Planned<C::Plan, C::Abort> {
-        let Some(columns) = turns.columns() else {
-            return Ok(None);
-        };
-        let (template, count) = (&turns.template, turns.left);
+        let (template, columns, count) = (&turns.template, &turns.columns, turns.left);
         let loops = &mut self.replay.loops;
         let worth = loops.prices.of(&self.replay.direct);
         let mut choice = loops.plans.choose(template, columns, count, worth);
@@ -141,9 +140,7 @@ impl<C: Control> Walk<'_, C> {
         body: &mut [u8],
         fresh: bool,
     ) -> Result<Result<bool, CudaError>, End<C::Abort>> {
-        let Some(columns) = turns.columns().cloned() else {
-            return Ok(Ok(false));
-        };
+        let columns = turns.columns.clone();
         self.replay.asked = true;
         let results = self.replay.results.buffer();
         let stop = match self.control.repeat(&plan.hand, &columns, turns.at, turns.left, fresh, results) {

@@ -4,18 +4,19 @@ use crate::call::Gone;
 use crate::device::direct::Direct;
 use crate::device::host::Host;
 use crate::device::launch::{Entry, Launch};
-use crate::device::objects::{Moment, Stream};
+use crate::device::objects::{Event, Stream};
 use crate::device::ranges::Ranges;
 use crate::device::work::{Fault, Work};
 use crate::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Stop};
 use crate::replay::errors::{CudaError, Standing};
+use crate::replay::handles::{Known, Object, Table};
 use crate::replay::loops::columns::Columns;
 use crate::replay::loops::plans::{Plan, Worth};
 use crate::replay::loops::template::Template;
 use crate::replay::loops::Prices;
 use crate::replay::payloads::Payloads;
 use crate::replay::results::DATA_LIMIT;
-use crate::replay::{Bounds, Replay, Sink};
+use crate::replay::{Bounds, Replay, Shared, Sink};
 use std::sync::Arc;
 use tape::operations as write;
 use tape::{Record, Results, Writer, VERSION};
@@ -26,7 +27,6 @@ pub(in crate::replay) const KNOWN: u32 = 1; // the one stream there is
 pub(in crate::replay) struct Fake {
     pub(in crate::replay) direct: Arc<Direct>,
     pub(in crate::replay) asked: Vec<&'static str>,
-    pub(in crate::replay) event: Arc<Moment>,
     /// What templates are made into, and how far the device gets.
     pub(in crate::replay) paths: Option<Vec<Vec<u64>>>,
     pub(in crate::replay) stops: Vec<Stop>,
@@ -81,16 +81,6 @@ impl Control for Fake {
 
     fn account(&mut self, _: &Entry, _: u64) -> Result<(), Never> {
         Ok(())
-    }
-
-    fn stream(&mut self, number: u32) -> Attempt<Arc<Stream>, Never> {
-        let unknown = CudaError { code: 400, message: "no such stream".into(), sticky: false };
-        Ok(if number == KNOWN { Ok(Arc::new(Stream::new(0, true))) } else { Err(unknown) })
-    }
-
-    fn event(&mut self, number: u32) -> Attempt<Arc<Moment>, Never> {
-        let unknown = CudaError { code: 400, message: "no such event".into(), sticky: false };
-        Ok(if number == KNOWN { Ok(self.event.clone()) } else { Err(unknown) })
     }
 
     fn plan(&mut self, _: &Arc<Template>, _: &[(usize, u64)]) -> Result<Option<Plan<()>>, Never> {
@@ -158,6 +148,8 @@ pub(in crate::replay) struct Session {
     pub(in crate::replay) fake: Fake,
     pub(in crate::replay) standing: Arc<Standing>,
     pub(in crate::replay) memory: Vec<u8>,
+    /// The one event there is.
+    pub(in crate::replay) event: Arc<Event>,
     group: u64,
 }
 
@@ -175,19 +167,23 @@ impl Session {
         let bounds = Bounds { message_bytes: 1 << 20, credit_bytes: 4 << 20 };
         let worth = Worth { planning: 400, planning_record: 16, asking: 100 };
         let prices = Prices { by_plane: worth, by_control: worth };
-        let replay =
-            Replay::new(VERSION, bounds, prices, direct.clone(), standing.clone(), Arc::new(Payloads::new(1 << 20)));
+        let (streams, events) = (Arc::new(Table::new("stream")), Arc::new(Table::new("event")));
+        let event = Arc::new(Event::new(0, true));
+        streams.fill(KNOWN, Object { known: Known::Stream(Arc::new(Stream::new(0, true))), control: None });
+        events.fill(KNOWN, Object { known: Known::Event(event.clone()), control: None });
+        let payloads = Arc::new(Payloads::new(1 << 20));
+        let shared = Shared { direct: direct.clone(), standing: standing.clone(), payloads, streams, events };
+        let replay = Replay::new(VERSION, bounds, prices, shared);
         let fake = Fake {
             direct,
             asked: vec![],
-            event: Arc::default(),
             paths: None,
             stops: vec![],
             wants_to_know: false,
             expected: vec![],
             chosen: std::cell::Cell::new(0),
         };
-        Self { replay, fake, standing, memory, group: 0 }
+        Self { replay, fake, standing, memory, event, group: 0 }
     }
 
     pub(in crate::replay) fn base(&self) -> u64 {

@@ -44,6 +44,31 @@ impl FromStr for Mode {
     }
 }
 
+/// What becomes of loops that have a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Decided {
+    /// The host leads them where nothing forbids it.
+    #[default]
+    Auto,
+    /// They are the program's.
+    Off,
+    /// They are the program's, and each of its calls is compared with its slice.
+    Verify,
+}
+
+impl FromStr for Decided {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            "verify" => Ok(Self::Verify),
+            _ => Err(ConfigError(format!("FARLANE_LOOPS is \"{text}\": it must be auto, off or verify"))),
+        }
+    }
+}
+
 /// What carries messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
@@ -154,6 +179,7 @@ pub struct Config {
     pub endpoint: Endpoint,
     pub transport: Transport,
     pub mode: Mode,
+    pub decided: Decided,
     /// A group is sent as soon as it has this many bytes.
     pub group_bytes: usize,
     /// A group is sent when its first record is this old and the host has nothing else to do.
@@ -182,6 +208,7 @@ impl Config {
         Self {
             endpoint,
             transport: Transport::default(),
+            decided: Decided::default(),
             mode: Mode::default(),
             group_bytes: Self::GROUP_BYTES,
             age: Self::AGE,
@@ -218,6 +245,9 @@ impl Config {
         let mut config = Self::new(host.parse()?);
         if let Some(mode) = text("FARLANE_DEFER")? {
             config.mode = mode.parse()?;
+        }
+        if let Some(decided) = text("FARLANE_LOOPS")? {
+            config.decided = decided.parse()?;
         }
         if let Some(transport) = text("FARLANE_TRANSPORT")? {
             config.transport = transport.parse()?;

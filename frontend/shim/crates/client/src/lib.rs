@@ -18,6 +18,7 @@ mod error;
 #[rustfmt::skip]
 pub mod generated_farlane_v1;
 mod incoming;
+mod leading;
 mod outgoing;
 pub mod report;
 mod session;
@@ -27,7 +28,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Access, Config, ConfigError, Mode, Token, Transport};
+pub use config::{Access, Config, ConfigError, Decided, Mode, Token, Transport};
 pub use connection::admin::describe_host;
 pub use connection::thread::spawn;
 pub use endpoint::Endpoint;
@@ -38,6 +39,7 @@ pub use incoming::destination::Destination;
 pub use incoming::output::Output;
 pub use incoming::waiter::Answer;
 pub use outgoing::append::Append;
+pub use outgoing::following::{Lead, LeadHole};
 pub use recorder::{Origin, PredictedLaunch};
 pub use report::counters::{Counter, Counters};
 pub use report::{log, CallSummary, Section};

@@ -1,12 +1,13 @@
 //! What goes to the host: the tape as it is written, cut into groups and sent.
 //!
 //! Everything here happens under the outbox's lock. `append` writes whole records, `outbox` cuts groups and hands them
-//! to the connection, `loops` says when recorded loops are sent, `reads` keeps copies that no thread waits for,
+//! to the connection, `following` is the program in a loop that the host leads, `loops` says when recorded loops are sent, `reads` keeps copies that no thread waits for,
 //! `buffers` the tape's memory; `carrier` is the way to the host.
 
 pub(crate) mod append;
 mod buffers;
 pub(crate) mod carrier;
+pub(crate) mod following;
 mod loops;
 pub(crate) mod outbox;
 mod reads;

@@ -13,10 +13,11 @@ use crate::incoming::destination::Destination;
 use crate::incoming::output::Output;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::outgoing::append::Append;
+use crate::outgoing::following::Lead;
 use crate::report::counters::Counters;
 use crate::report::{self, CallSummary};
 use crate::shared::Shared;
-use crate::{log, Config, Failure, Mode, OpenError, Welcome};
+use crate::{log, Config, Decided, Failure, Mode, OpenError, Welcome};
 use recorder::{Origin, PredictedLaunch};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ use tape::{operations, WriteHead, Writer};
 
 /// cudaErrorInvalidValue: no memory is of that shape.
 const UNUSABLE_DESTINATION: Failure = Failure::Cuda { code: 1, sticky: false };
+
+/// The first version of the tape with slices.
+const WITH_SLICES: u32 = 6;
 
 /// What the guest says first.
 #[derive(Debug, Clone)]
@@ -46,6 +50,7 @@ pub struct Session {
     shared: Arc<Shared>,
     welcome: Welcome,
     mode: Mode,
+    decided: Decided,
     report: Option<PathBuf>,
     local: bool,
     payloads: bool,
@@ -67,6 +72,7 @@ impl Session {
             shared,
             welcome,
             mode: config.mode,
+            decided: config.decided,
             report: config.report.clone(),
             local: config.endpoint.is_local(),
             payloads: config.payloads,
@@ -226,7 +232,7 @@ impl Session {
             return unsafe { self.read(destination, write) };
         }
         let waiter = Waiter::for_rows(destination).ok_or(UNUSABLE_DESTINATION)?;
-        self.shared.post(1, write, |slot| Awaited::unwatched(slot, Arc::new(waiter)))
+        self.shared.post(1, write, |slot| Awaited::unwatched(slot, Arc::new(waiter))).map(drop)
     }
 
     /// As `read_deferred`, but sends nothing: for many reads that arrive together. `from` names where in the program
@@ -255,6 +261,45 @@ impl Session {
     /// sent with that. Only a guess: every record is compared.
     pub fn predict(&self, thread: u64, iterations: u64, records: &[PredictedLaunch]) {
         self.shared.predict(thread, iterations, records);
+    }
+
+    /// Has the host lead a loop, at whose entry the calling thread is. False: it does not.
+    ///
+    /// # Errors
+    /// [`Failure::Dead`].
+    pub fn lead(&self, lead: Lead) -> Result<bool, Failure> {
+        self.shared.lead(lead, self.decided == Decided::Verify)
+    }
+
+    /// Whether loops that have a slice are led by the host, or compared with it.
+    #[must_use]
+    pub fn can_lead(&self) -> bool {
+        let wanted = match self.decided {
+            Decided::Auto => self.welcome.tape_version >= WITH_SLICES,
+            Decided::Off => false,
+            Decided::Verify => true,
+        };
+        wanted && self.mode == Mode::Loops
+    }
+
+    /// Whether the host leads a loop.
+    #[must_use]
+    #[inline]
+    pub fn is_led(&self) -> bool {
+        self.shared.is_led()
+    }
+
+    /// The calling thread is at the entry of a loop: whether it is in one that the host leads.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.shared.is_followed()
+    }
+
+    /// A call of the program has failed.
+    pub fn call_failed(&self) {
+        if self.shared.is_led() {
+            self.shared.call_failed();
+        }
     }
 
     /// A loop has ended: sends what of it is held within 20 us, without waiting for an answer (where there is no age

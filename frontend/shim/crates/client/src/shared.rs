@@ -12,13 +12,14 @@ use crate::incoming::ledger::{Ledger, Patience};
 use crate::incoming::output::Held;
 use crate::incoming::reading::Reading;
 use crate::incoming::waiter::{Answer, Waiter};
+use crate::leading::Written;
 use crate::outgoing::append::{refuse, Append};
 use crate::outgoing::outbox::{Bulk, Outbox, Sent};
 use crate::report::counters::Counters;
 use crate::report::Section;
 use crate::status::{Phase, Status};
 use crate::{log, Failure};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use recorder::{Origin, PredictedLaunch, Reason};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
@@ -56,11 +57,14 @@ pub(crate) struct Shared {
     pub(crate) stream: Reading,
     /// Where messages go through shared memory: the stream says the session's end only.
     pub(crate) rings: Option<Reading>,
+    /// The host leads a loop (`leading`); and it does not any more.
+    pub(crate) led: AtomicBool,
+    pub(crate) led_ended: Condvar,
 }
 
 impl Shared {
     #[inline(always)]
-    fn lock_running(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
+    pub(crate) fn lock_running(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
         if self.status.is_running() {
             Ok(self.outbox.lock())
         } else {
@@ -70,8 +74,11 @@ impl Shared {
 
     /// As `lock_running`, to append records: they are of the context that the calling thread works for.
     #[inline(always)]
-    fn lock_to_append(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
+    pub(crate) fn lock_to_append(&self) -> Result<MutexGuard<'_, Outbox>, Failure> {
         let mut outbox = self.lock_running()?;
+        if self.is_led() {
+            outbox = self.join(outbox)?;
+        }
         if let Some(context) = self.contexts.acting() {
             if outbox.is_of_other(context) {
                 self.enter_context(&mut outbox, context, false)?;
@@ -99,7 +106,7 @@ impl Shared {
 
     /// What a call finds when the session is over.
     #[cold]
-    fn over(&self) -> Failure {
+    pub(crate) fn over(&self) -> Failure {
         match self.status.get() {
             Phase::Finishing | Phase::Finished => UNLOADING,
             Phase::Running | Phase::Dead | Phase::Abandoned => Failure::Dead,
@@ -132,7 +139,7 @@ impl Shared {
     ) -> Result<bool, Failure> {
         let Some(bytes) = head.to_bytes().filter(|_| head.data_bytes == data.len()) else { return Ok(false) };
         let mut outbox = self.lock_to_append()?;
-        if !outbox.takes_bulk() {
+        if !outbox.takes_bulk() || self.is_led() {
             return Ok(false);
         }
         self.write(&mut outbox, write)?;
@@ -156,8 +163,8 @@ impl Shared {
         let record = || {
             let mut outbox = self.lock_to_append()?;
             let slot = outbox.mint_slot();
-            if !self.write(&mut outbox, |writer| write(writer, slot))? {
-                return Err(UNKNOWN); // nothing was asked
+            if self.write(&mut outbox, |writer| write(writer, slot))? != Written::OnTape {
+                return Err(UNKNOWN); // nothing was asked; what is led is asked at once
             }
             outbox.reads.add(slot, destination, waiter, from);
             if outbox.is_full() {
@@ -170,9 +177,8 @@ impl Shared {
     }
 
     /// Runs `write` on the tape; what it leaves is whole records or, when something is wrong with one of them, nothing.
-    /// False when it wrote nothing.
     #[inline]
-    fn write(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<bool, Failure> {
+    fn write(&self, outbox: &mut Outbox, write: impl FnOnce(&mut Writer)) -> Result<Written, Failure> {
         let mark = outbox.writer.len();
         {
             let guard = Whole { writer: &mut outbox.writer, mark };
@@ -181,11 +187,24 @@ impl Shared {
         if let Some(oversized) = outbox.writer.take_oversized() {
             return Err(refuse(&mut outbox.writer, mark, oversized));
         }
-        let written = outbox.writer.len() > mark;
-        if written {
-            outbox.appended(mark, self.origin());
+        self.appended(outbox, mark)
+    }
+
+    /// What is behind `mark` was appended.
+    #[inline]
+    pub(crate) fn appended(&self, outbox: &mut Outbox, mark: usize) -> Result<Written, Failure> {
+        if outbox.writer.len() == mark {
+            return Ok(Written::Nothing);
         }
-        Ok(written)
+        if self.is_led() {
+            let written = self.follow(outbox, mark)?;
+            if matches!(written, Written::OnTape | Written::Compared) {
+                outbox.appended(mark, self.origin());
+            }
+            return Ok(written);
+        }
+        outbox.appended(mark, self.origin());
+        Ok(Written::OnTape)
     }
 
     #[inline]
@@ -226,9 +245,11 @@ impl Shared {
     /// Asks and waits: one round trip.
     pub(crate) fn ask(&self, waiter: Waiter, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
         let waiter = Arc::new(waiter);
-        self.post(1, write, |slot| Awaited::new(slot, waiter.clone()))?;
-        self.counters.round_trips.add(1);
-        self.wait(&waiter).ok_or_else(|| self.over())
+        if !self.post(1, write, |slot| Awaited::new(slot, waiter.clone()))? {
+            self.counters.round_trips.add(1);
+            return self.wait(&waiter).ok_or_else(|| self.over());
+        }
+        waiter.wait().ok_or_else(|| self.over())
     }
 
     /// As `ask`, for so many questions (at least one), whose slots follow each other.
@@ -258,20 +279,40 @@ impl Shared {
     }
 
     /// Appends records, of which the last ones answer into slots that follow each other from the given one on, and
-    /// sends everything.
+    /// sends everything. True: the host has answered already, in a loop that it leads.
     pub(crate) fn post(
         &self,
         slots: usize,
         write: impl FnOnce(&mut Writer, u32),
         awaited: impl FnOnce(u32) -> Awaited,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let mut outbox = self.lock_to_append()?;
         let slot = outbox.mint_slots(slots);
-        if !self.write(&mut outbox, |writer| write(writer, slot))? {
-            return Err(UNKNOWN); // nothing was asked
-        }
+        let written = self.write(&mut outbox, |writer| write(writer, slot))?;
+        let awaited = match written {
+            Written::Nothing | Written::Led => return Err(UNKNOWN), // nothing was asked
+            Written::OnTape | Written::Compared => awaited(slot),
+            Written::Question => {
+                let awaited = awaited(slot);
+                let question = outbox.following.as_ref().map(|following| following.question.clone());
+                let (locked, answered) = self.answer_from_stream(outbox, slot, &awaited.waiter)?;
+                if answered {
+                    return Ok(true);
+                }
+                outbox = locked;
+                outbox.writer.records(&question.unwrap_or_default());
+                awaited
+            }
+        };
         outbox.close_loops(Reason::Sync);
-        self.send(&mut outbox, Some(awaited(slot)))
+        let waiter = awaited.waiter.clone();
+        self.send(&mut outbox, Some(awaited))?;
+        if written == Written::Compared {
+            drop(outbox);
+            self.counters.round_trips.add(1);
+            return self.compare(&waiter).map(|()| true);
+        }
+        Ok(false)
     }
 
     /// A CUDA result as the session's callers want it.
@@ -292,6 +333,9 @@ impl Shared {
         // The lock may be held by a thread that waits for credit, or by this one, interrupted by a signal whose handler
         // exits.
         let sent = self.outbox.try_lock_until(deadline).is_some_and(|mut outbox| {
+            if self.end_led(&mut outbox).is_err() {
+                return false;
+            }
             outbox.close_loops(Reason::Exit);
             outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
         });
@@ -334,9 +378,10 @@ impl Shared {
     }
 
     /// What the loop recorder has counted, for the report.
-    pub(crate) fn loops(&self) -> Option<Section> {
-        let outbox = self.outbox.try_lock()?;
-        outbox.loops.as_ref().map(|loops| loops.section())
+    pub(crate) fn loops(&self) -> Vec<Section> {
+        let Some(outbox) = self.outbox.try_lock() else { return Vec::new() };
+        let recorded = outbox.loops.as_ref().map(|loops| loops.section());
+        recorded.into_iter().chain(outbox.leads.section()).collect()
     }
 
     /// Ends the connection without waiting for anything.
@@ -358,6 +403,7 @@ impl Shared {
             reading.close();
         }
         self.ledger.close();
+        self.led_ended.notify_all();
     }
 
     fn readings(&self) -> impl Iterator<Item = &Reading> {

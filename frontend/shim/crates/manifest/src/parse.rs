@@ -12,6 +12,8 @@ const HEADER: usize = 88;
 const SITE: usize = 40;
 const LOOP: usize = 32;
 const ARGUMENT: usize = 16;
+/// The version of the table of slices.
+const SLICES: u32 = 1;
 /// Nothing: no code, no text, no parent.
 const NONE: u32 = u32::MAX;
 
@@ -26,6 +28,7 @@ pub struct Manifest {
     arguments: Table,
     code: Range<usize>,
     texts: Range<usize>,
+    slices: Range<usize>,
 }
 
 /// Entries of one size, one behind the other.
@@ -90,7 +93,7 @@ impl Manifest {
         for index in 0..5 {
             starts[index + 1] = (starts[index] + u64::from(counts[index]) * sizes[index]).next_multiple_of(8);
         }
-        // Behind the tables stand the slices, which have a version of their own and are not read here.
+        // Behind the tables stand the slices, which have a version of their own.
         if starts[5] + u64::from(slices) != bytes.len() as u64 {
             return broken("the tables fill the manifest", 64);
         }
@@ -106,6 +109,7 @@ impl Manifest {
             arguments: table(2),
             code: blob(3),
             texts: blob(4),
+            slices: starts[5]..bytes.len(),
             bytes: bytes.to_vec(),
         };
         for index in [3, 4] {
@@ -285,6 +289,21 @@ impl Manifest {
     #[must_use]
     pub fn expression(&self, code: u32) -> Option<Expression> {
         Expression::decode(self.code(), code as usize)
+    }
+
+    /// The loops that have a slice, with its bytes, which are not looked at here. None where the table has a version that
+    /// is not known; a broken one ends early.
+    pub fn slices(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let table = self.bytes.get(self.slices.clone()).unwrap_or_default();
+        let known = u32_at(table, 0) == Some(SLICES);
+        let (mut at, mut left) = (8, if known { u32_at(table, 4).unwrap_or(0) } else { 0 });
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let (of, length) = (u32_at(table, at)?, u32_at(table, at + 4)? as usize);
+            let slice = table.get(at + 8..)?.get(..length)?;
+            at += 8 + length.next_multiple_of(8);
+            Some((of, slice))
+        })
     }
 
     /// Whether `inner` is `outer` or a loop inside it.

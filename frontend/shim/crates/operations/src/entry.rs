@@ -12,6 +12,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use session::call::{Error, Outcome};
 use session::frame::{self, Part};
 use session::function::{Class, Function, Operation};
+use session::permission::deciding;
 use session::{above, counters, lifecycle, log, output, permission, process, trace};
 
 use crate::above::OPERATIONS;
@@ -25,7 +26,12 @@ pub fn pass(function: Function, first: impl FnOnce() -> Outcome, body: impl FnOn
     counters::count(class);
     let call = || {
         begin(function, operation);
-        let outcome = first().and_then(|()| admit(function, operation, class)).and_then(|()| body());
+        let outcome = first().and_then(|()| admit(function, operation, class)).and_then(|()| {
+            if deciding::waits() {
+                crate::deciding::begin();
+            }
+            body()
+        });
         end(operation, outcome.err());
         outcome
     };
@@ -39,6 +45,9 @@ pub fn pass_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T)
     counters::count(function.class());
     let call = || {
         begin(function, operation);
+        if deciding::waits() {
+            crate::deciding::begin();
+        }
         let value = body();
         end(operation, None);
         value

@@ -10,6 +10,7 @@
 
 mod above;
 mod allocator;
+mod deciding;
 pub mod device;
 pub mod entry;
 pub mod event;

@@ -15,7 +15,7 @@ mod advice;
 mod arrays;
 mod batches;
 mod copies;
-mod copy;
+pub mod copy;
 mod graphs;
 mod host;
 mod managed;

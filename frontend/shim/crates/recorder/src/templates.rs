@@ -13,8 +13,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 const MAX_TEMPLATES: usize = 4096;
-/// The numbers from here on are those of the program's graphs, which are templates too.
-const MAX_NUMBERS: usize = 3072;
+/// The numbers from here on are those of loops that the host leads, and of the program's graphs.
+const MAX_NUMBERS: usize = 2816;
 /// Bytes of all templates that were sent, as long as the host holds them.
 const MAX_CONTENT: usize = 8 << 20;
 /// Bytes of all bodies that were not sent.

@@ -20,14 +20,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use client::{Mode, Session};
 use manifest::code::Expression;
 use manifest::{Manifest, CONDITIONAL, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC, MAX_BYTES};
+use slices::Slice;
 
 use self::objects::Object;
-use crate::log;
+use crate::permission::deciding::Sliced;
+use crate::{frame, log};
 
 /// A manifest in use.
 #[derive(Debug)]
@@ -62,9 +64,17 @@ pub struct Site {
     pub remaining: Option<Expression>,
     /// Dense over all manifests.
     pub number: u32,
+    /// What begins here.
+    sliced: Option<&'static Sliced>,
 }
 
 impl Site {
+    /// The slice that begins here.
+    #[inline]
+    pub fn sliced(&self) -> Option<&'static Sliced> {
+        self.sliced
+    }
+
     pub fn in_loop(&self) -> &'static Loop {
         &self.used.loops[self.entry.in_loop as usize]
     }
@@ -104,6 +114,7 @@ static MANAGED: AtomicBool = AtomicBool::new(false);
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 static OBJECTS: AtomicU64 = AtomicU64::new(0);
 static LOOPS: AtomicU32 = AtomicU32::new(0);
+static SLICES: AtomicU64 = AtomicU64::new(0);
 
 /// Whether sites are looked up at all.
 #[inline]
@@ -246,6 +257,7 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
     let loops = loops_of(&manifest);
     OBJECTS.fetch_add(1, Relaxed);
     let used: &'static Used = Box::leak(Box::new(Used { manifest, object, loops }));
+    let slices = slices_of(used);
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     let sites = &mut table.get_or_insert_default().sites;
     for entry in used.manifest.sites() {
@@ -253,12 +265,34 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
         let number = NUMBERS.fetch_add(1, Relaxed);
         let expression = |code: Option<u32>| used.manifest.expression(code?);
         let (more, remaining) = (expression(entry.more), expression(entry.remaining));
-        sites.insert(address, Box::leak(Box::new(Site { used, entry, more, remaining, number })));
+        let sliced = slices.get(&entry.return_address).copied();
+        sites.insert(address, Box::leak(Box::new(Site { used, entry, more, remaining, number, sliced })));
     }
     if log::level() >= log::Level::Info {
         log::info(format_args!("the manifest of {} is used ({place})", object.shown()));
     }
     true
+}
+
+/// The slices by their entries. One that cannot be read is left out: its loop is the program's.
+fn slices_of(used: &'static Used) -> HashMap<u64, &'static Sliced> {
+    let mut found = HashMap::new();
+    for (in_loop, bytes) in used.manifest.slices() {
+        match Slice::read(bytes) {
+            Ok(slice) => {
+                let number = SLICES.fetch_add(1, Relaxed);
+                let sliced = Sliced { slice: Arc::new(slice), bytes, in_loop, number };
+                found.insert(sliced.slice.entry, &*Box::leak(Box::new(sliced)));
+            }
+            Err(malformed) => {
+                log::warn(format_args!("a slice in the manifest of {} is not used: {malformed}", used.object.shown()));
+            }
+        }
+    }
+    if !found.is_empty() {
+        frame::save_arguments();
+    }
+    found
 }
 
 /// Whether a call from the site is answered here, as far as can be told.

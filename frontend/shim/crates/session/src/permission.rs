@@ -29,6 +29,7 @@ use crate::function::Operation;
 use crate::manifests;
 use crate::{lazy_readback, output, process, work};
 
+pub mod deciding;
 pub mod loop_prediction;
 mod prediction;
 mod ranges;
@@ -79,6 +80,9 @@ pub fn leave(operation: Operation) {
 /// A call has failed: no permission from now on, and the program may look where it would not have looked.
 #[cold]
 pub fn failed() {
+    if let Some(session) = process::opened_session() {
+        session.call_failed();
+    }
     // The copies of all threads are before the fence.
     if active() && !FAILED.swap(true, Release) && OWING.load(Acquire) > 0 {
         work::fence();

@@ -47,6 +47,7 @@ pub fn summary() -> CallSummary {
             .map_or_else(Vec::new, |above| above.sections())
             .into_iter()
             .chain(permission::section())
+            .chain(permission::deciding::section())
             .chain(lazy_readback::section())
             .collect(),
     }

@@ -32,6 +32,8 @@ trait Float: Copy + PartialOrd {
     fn divide(self, other: Self) -> Self;
     fn root(self) -> Self;
     fn from_integer(value: i64) -> Self;
+    /// Rounded to a whole number, of the same sign where that is 0.
+    fn whole(self, round: fn(f64) -> f64) -> u64;
     /// As 8 bytes hold every number of 4.
     fn wide(self) -> f64;
 }
@@ -76,6 +78,10 @@ macro_rules! float {
 
             fn from_integer(value: i64) -> Self {
                 value as Self
+            }
+
+            fn whole(self, round: fn(f64) -> f64) -> u64 {
+                (round(self.into()) as Self).to_bits().into()
             }
 
             fn wide(self) -> f64 {
@@ -125,7 +131,12 @@ fn floating<F: Float>(code: Code, a: u64, b: u64) -> u64 {
         Code::To4 => integer_of(first.wide().trunc(), 4),
         Code::To8 => integer_of(first.wide().trunc(), 8),
         Code::Nearest4 => integer_of(first.wide().round_ties_even(), 4),
-        _ => integer_of(first.wide().round_ties_even(), 8), // Nearest8
+        Code::Nearest8 => integer_of(first.wide().round_ties_even(), 8),
+        _ if first.is_nan() => quiet(first),
+        Code::RoundEven => first.whole(f64::round_ties_even),
+        Code::RoundDown => first.whole(f64::floor),
+        Code::RoundUp => first.whole(f64::ceil),
+        _ => first.whole(f64::trunc), // RoundCut
     }
 }
 

@@ -1,4 +1,4 @@
-//! The rules: no register and no byte outside of the slice is named, every operation has a type that exists, every iteration ends.
+//! The rules: no register and no byte outside of the slice is named, every operation has a type that exists, no iteration makes a call twice.
 //!
 //! The check takes time that grows with the slice alone, which the bounds of `form` hold small.
 
@@ -105,15 +105,20 @@ impl Slice {
         require(widths.contains(&width), || format!("{code:?} of {width} bytes"))?;
         operands[..count].iter().try_for_each(|&operand| self.check_register(operand))?;
         match target {
-            None => require(code == Code::Store, || format!("{code:?} without a target"))?,
+            None => require(operation.is_store(), || format!("{code:?} without a target"))?,
             Some(target) => {
-                require(code != Code::Store, || "a store has no target".to_owned())?;
+                require(!operation.is_store(), || "a store has no target".to_owned())?;
                 self.check_register(target)?;
             }
         }
         if matches!(code, Code::Load | Code::Store) {
             let offset = u16::try_from(immediate).map_err(|_| Malformed(format!("a place at {immediate}")))?;
             self.check_place(Place { offset, size: width.into() })?;
+        }
+        if matches!(code, Code::LoadAt | Code::StoreAt) {
+            require(immediate >> 32 == 0, || format!("an array at {immediate}"))?;
+            self.check_place(operation.array())?;
+            require(operation.array().size >= width.into(), || "an array shorter than its elements".to_owned())?;
         }
         require(self.floating || !code.is_floating(), || "floating-point arithmetic that is not declared".to_owned())
     }
@@ -129,23 +134,19 @@ impl Slice {
         }
     }
 
-    /// Every cycle leads through block 0: without the ways there, blocks can be put in an order.
+    /// Every cycle with a call in it leads through block 0.
     fn check_iterations(&self) -> Result<(), Malformed> {
-        let mut waiting = vec![0_usize; self.blocks.len()];
-        for next in self.blocks.iter().flat_map(Block::successors).filter(|&next| next != 0) {
-            waiting[next] += 1;
-        }
-        let mut ready: Vec<usize> = (0..waiting.len()).filter(|&block| waiting[block] == 0).collect();
-        let mut ordered = 0;
-        while let Some(block) = ready.pop() {
-            ordered += 1;
-            for next in self.blocks[block].successors().filter(|&next| next != 0) {
-                waiting[next] -= 1;
-                if waiting[next] == 0 {
-                    ready.push(next);
+        for (index, block) in self.blocks.iter().enumerate().skip(1) {
+            let End::Called { block: next, .. } = block.end else { continue };
+            let (mut seen, mut work) = (vec![false; self.blocks.len()], vec![usize::from(next)]);
+            seen[0] = true;
+            while let Some(each) = work.pop() {
+                if !std::mem::replace(&mut seen[each], true) {
+                    work.extend(self.blocks[each].successors());
                 }
             }
+            require(!seen[index], || "a cycle with a call that does not lead through block 0".to_owned())?;
         }
-        require(ordered == self.blocks.len(), || "a cycle that does not lead through block 0".to_owned())
+        Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! One execution of a loop by its slice.
 //!
 //! The caller gives the inputs, asks for the calls one after the other, and gives the bytes that a copy to the host has brought before it
-//! asks for the next one. An iteration takes at most as many operations as the slice has; it need not make a call, so its end is an event, too.
+//! asks for the next one. An iteration need not make a call, so its end is an event, too. From one event to the next there are at most
+//! [`MAXIMUM_STEPS`] operations and blocks.
 
 use crate::arithmetic::{compute, low};
-use crate::form::{Code, End, Place, Slice, Spot};
+use crate::form::{Code, End, Operation, Place, Slice, Spot, MAXIMUM_STEPS};
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,13 +20,13 @@ pub enum Event {
     Left(u64),
 }
 
-/// An operation has no result: the program would be ended by a fault here.
+/// An operation has no result: the program would be ended by a fault here, or what it does next is not in the slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stuck;
 
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a division by zero, or a quotient that does not fit")
+        f.write_str("a division by zero, a quotient that does not fit, an element outside of its array, or no end")
     }
 }
 
@@ -83,8 +84,13 @@ impl Evaluation {
             return Ok(Event::Left(address));
         }
         let Self { slice, registers, memory, block: at, iterations, left } = self;
+        let mut steps = 0;
         loop {
             let block = &slice.blocks[*at];
+            steps += 1 + block.operations.len();
+            if steps > MAXIMUM_STEPS {
+                return Err(Stuck);
+            }
             for operation in &block.operations {
                 let [a, b, c] = operation.operands.map(|operand| registers.get(usize::from(operand)).copied());
                 let operands = [a.unwrap_or(0), b.unwrap_or(0), c.unwrap_or(0)]; // there are as many as the operation has
@@ -100,6 +106,18 @@ impl Evaluation {
                     Code::Store => {
                         let value = &operands[0].to_le_bytes()[..usize::from(place.size)];
                         memory[range(place)].copy_from_slice(value);
+                        continue;
+                    }
+                    Code::LoadAt => {
+                        let mut value = [0; 8];
+                        let element = element(operation, operands[0]).ok_or(Stuck)?;
+                        value[..element.len()].copy_from_slice(&memory[element]);
+                        u64::from_le_bytes(value)
+                    }
+                    Code::StoreAt => {
+                        let element = element(operation, operands[1]).ok_or(Stuck)?;
+                        let value = &operands[0].to_le_bytes()[..element.len()];
+                        memory[element].copy_from_slice(value);
                         continue;
                     }
                     code => compute(code, operands, operation.width).ok_or(Stuck)?,
@@ -176,4 +194,12 @@ impl Evaluation {
 
 fn range(place: Place) -> std::ops::Range<usize> {
     usize::from(place.offset)..usize::from(place.offset) + usize::from(place.size)
+}
+
+/// The element of an operation's array that begins so many bytes behind its start.
+fn element(operation: &Operation, at: u64) -> Option<std::ops::Range<usize>> {
+    let (array, width) = (operation.array(), usize::from(operation.width));
+    let at = usize::try_from(at).ok().filter(|&at| at <= usize::from(array.size) - width)?;
+    let low = usize::from(array.offset) + at;
+    Some(low..low + width)
 }

@@ -1,7 +1,7 @@
 //! The form of a slice: registers of 64 bits, a memory of a few bytes, typed operations, blocks, and the calls between them.
 //!
 //! An operation takes the low `width` bytes of its operands and leaves its result zero-extended to 64 bits. There are no flags: a comparison
-//! leaves 1 or 0. Every cycle of the blocks leads through block 0.
+//! leaves 1 or 0. Every cycle of the blocks with a call in it leads through block 0; how long the ways between calls are, the evaluation counts.
 
 pub const MAXIMUM_REGISTERS: usize = 1024;
 pub const MAXIMUM_MEMORY: usize = 4096;
@@ -12,6 +12,8 @@ pub const MAXIMUM_CALLS: usize = 64;
 /// Of a call.
 pub const MAXIMUM_ARGUMENTS: usize = 80;
 pub const MAXIMUM_INPUTS: usize = 512;
+/// Operations and blocks from one call, or iteration, to the next.
+pub const MAXIMUM_STEPS: usize = 1 << 16;
 /// Bytes above the stack pointer at the entry.
 pub const FRAME_REACH: u64 = 65_536;
 /// General registers that an input may be in: all but rax, rsp's own number included, r10 and r11.
@@ -52,6 +54,8 @@ codes! {
     Sign = 0x06: 1, [1, 2, 4];
     Negate = 0x07: 1, [1, 2, 4, 8];
     Not = 0x08: 1, [1, 2, 4, 8];
+    LoadAt = 0x09: 1, [1, 2, 4, 8];
+    StoreAt = 0x0A: 2, [1, 2, 4, 8];
     Add = 0x10: 2, [1, 2, 4, 8];
     Subtract = 0x11: 2, [1, 2, 4, 8];
     Multiply = 0x12: 2, [1, 2, 4, 8];
@@ -91,13 +95,17 @@ codes! {
     Nearest8 = 0x45: 1, [4, 8];
     Widen = 0x46: 1, [4];
     Narrow = 0x47: 1, [8];
+    RoundEven = 0x48: 1, [4, 8];
+    RoundDown = 0x49: 1, [4, 8];
+    RoundUp = 0x4A: 1, [4, 8];
+    RoundCut = 0x4B: 1, [4, 8];
 }
 
 impl Code {
-    /// Whether a number of 64 bits follows: the value, or a place in the memory.
+    /// Whether a number of 64 bits follows: the value, a place in the memory, or an array there.
     #[must_use]
     pub const fn has_immediate(self) -> bool {
-        matches!(self, Self::Constant | Self::Load | Self::Store)
+        matches!(self, Self::Constant | Self::Load | Self::Store | Self::LoadAt | Self::StoreAt)
     }
 
     /// Whether its result depends on SSE's control word.
@@ -107,7 +115,7 @@ impl Code {
     }
 }
 
-/// One operation; STORE has no target.
+/// One operation; stores have no target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     pub code: Code,
@@ -115,6 +123,19 @@ pub struct Operation {
     pub target: Option<u16>,
     pub operands: [u16; 3],
     pub immediate: u64,
+}
+
+impl Operation {
+    /// The array that the immediate of LOAD_AT and STORE_AT names: its offset in the low 16 bits, its size in the next 16.
+    #[must_use]
+    pub const fn array(&self) -> Place {
+        Place { offset: self.immediate as u16, size: (self.immediate >> 16) as u16 }
+    }
+
+    #[must_use]
+    pub const fn is_store(&self) -> bool {
+        matches!(self.code, Code::Store | Code::StoreAt)
+    }
 }
 
 /// How a block ends.

@@ -5,6 +5,7 @@
 //! and ends each iteration. [`Evaluation`] computes one, from call to call.
 //!
 //! - [`form`]: what a slice is; `read`: from bytes; `check`: the rules
+//! - [`invariant`]: what is the same in all iterations
 //! - `arithmetic`: exact results of x86-64's operations; [`evaluate`]: the calls of a loop, one after the other
 //!
 //! The specification is the analyzer's (analyzer/slices: form.py, encode.py, check.py, arithmetic.py, evaluate.py), with which the tests compare
@@ -14,6 +15,7 @@ mod arithmetic;
 mod check;
 pub mod evaluate;
 pub mod form;
+pub mod invariant;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 use crate::Writer;
 
 /// The tape version these encoders write.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Operation codes.
 pub mod code {
@@ -55,6 +55,8 @@ pub mod code {
     pub const TEMPLATE: u16 = 0x0060;
     pub const REPEAT: u16 = 0x0061;
     pub const CONDITIONAL: u16 = 0x0064;
+    pub const SLICE: u16 = 0x0065;
+    pub const WHILE: u16 = 0x0066;
     pub const PAYLOAD_KEEP: u16 = 0x0068;
     pub const PAYLOAD_DROP: u16 = 0x0069;
     pub const WRITE_KEPT: u16 = 0x006a;
@@ -117,6 +119,8 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::TEMPLATE => "TEMPLATE",
         code::REPEAT => "REPEAT",
         code::CONDITIONAL => "CONDITIONAL",
+        code::SLICE => "SLICE",
+        code::WHILE => "WHILE",
         code::PAYLOAD_KEEP => "PAYLOAD_KEEP",
         code::PAYLOAD_DROP => "PAYLOAD_DROP",
         code::WRITE_KEPT => "WRITE_KEPT",
@@ -172,6 +176,8 @@ pub mod fixed_bytes {
     pub const TEMPLATE: usize = 24;
     pub const REPEAT: usize = 24;
     pub const CONDITIONAL: usize = 32;
+    pub const SLICE: usize = 24;
+    pub const WHILE: usize = 32;
     pub const PAYLOAD_KEEP: usize = 24;
     pub const PAYLOAD_DROP: usize = 16;
     pub const WRITE_KEPT: usize = 48;
@@ -791,6 +797,62 @@ pub fn conditional_with(w: &mut Writer, condition: u64, stream: u32, kind: u32, 
     fields[12..16].copy_from_slice(&kind.to_le_bytes());
     fields[20..24].copy_from_slice(&(template_bytes as u32).to_le_bytes());
     if let Some(tail) = w.record(code::CONDITIONAL, 0, &fields, template_bytes) {
+        fill(tail);
+    }
+}
+
+/// Gives the number what decides a loop whose iterations are made of the template's records: a slice, and how its calls make records (tape.md, "Slices"). A number given before is given anew.
+#[inline]
+pub fn slice(w: &mut Writer, slice: u32, template: u32, slice_bytes: u32, content: &[u8]) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&slice.to_le_bytes());
+    fields[4..8].copy_from_slice(&template.to_le_bytes());
+    fields[8..12].copy_from_slice(&slice_bytes.to_le_bytes());
+    fields[12..16].copy_from_slice(&(content.len() as u32).to_le_bytes());
+    w.begin(code::SLICE, 0);
+    w.bytes(&fields);
+    w.bytes(content);
+    w.end();
+}
+
+/// Gives the number what decides a loop whose iterations are made of the template's records: a slice, and how its calls make records (tape.md, "Slices"). A number given before is given anew. The tail is zero until `fill` has filled it.
+#[inline]
+pub fn slice_with(w: &mut Writer, slice: u32, template: u32, slice_bytes: u32, content_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    let mut fields = [0u8; 16];
+    fields[0..4].copy_from_slice(&slice.to_le_bytes());
+    fields[4..8].copy_from_slice(&template.to_le_bytes());
+    fields[8..12].copy_from_slice(&slice_bytes.to_le_bytes());
+    fields[12..16].copy_from_slice(&(content_bytes as u32).to_le_bytes());
+    if let Some(tail) = w.record(code::SLICE, 0, &fields, content_bytes) {
+        fill(tail);
+    }
+}
+
+/// Makes the calls of a loop as its slice decides them, until it is left, a result is an error, or a bound is reached. With the flag: goes on where the last WHILE of this slice stopped.
+#[inline]
+pub fn while_(w: &mut Writer, slice: u32, slot: u32, iterations: u64, microseconds: u32, continued: bool, inputs: &[u8]) {
+    let mut fields = [0u8; 24];
+    fields[0..4].copy_from_slice(&slice.to_le_bytes());
+    fields[4..8].copy_from_slice(&slot.to_le_bytes());
+    fields[8..16].copy_from_slice(&iterations.to_le_bytes());
+    fields[16..20].copy_from_slice(&microseconds.to_le_bytes());
+    fields[20..24].copy_from_slice(&(inputs.len() as u32).to_le_bytes());
+    w.begin(code::WHILE, u16::from(continued));
+    w.bytes(&fields);
+    w.bytes(inputs);
+    w.end();
+}
+
+/// Makes the calls of a loop as its slice decides them, until it is left, a result is an error, or a bound is reached. With the flag: goes on where the last WHILE of this slice stopped. The tail is zero until `fill` has filled it.
+#[inline]
+pub fn while_with(w: &mut Writer, slice: u32, slot: u32, iterations: u64, microseconds: u32, continued: bool, input_bytes: usize, fill: impl FnOnce(&mut [u8])) {
+    let mut fields = [0u8; 24];
+    fields[0..4].copy_from_slice(&slice.to_le_bytes());
+    fields[4..8].copy_from_slice(&slot.to_le_bytes());
+    fields[8..16].copy_from_slice(&iterations.to_le_bytes());
+    fields[16..20].copy_from_slice(&microseconds.to_le_bytes());
+    fields[20..24].copy_from_slice(&(input_bytes as u32).to_le_bytes());
+    if let Some(tail) = w.record(code::WHILE, u16::from(continued), &fields, input_bytes) {
         fill(tail);
     }
 }

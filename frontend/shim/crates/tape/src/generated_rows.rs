@@ -4,7 +4,7 @@
 use crate::operations::code;
 use crate::rows::{Answer, Plans, Row};
 
-pub(crate) static ROWS: [Row; 51] = [
+pub(crate) static ROWS: [Row; 53] = [
     Row { name: "FENCE", code: code::FENCE, fixed: 16, tail: None, reserved: Some(12), slot: Some(8), flags: 0x0000, answer: Answer::Status, host_only: false, bookkeeping: false, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
     Row { name: "ALLOCATE", code: code::ALLOCATE, fixed: 24, tail: None, reserved: None, slot: None, flags: 0x0000, answer: Answer::None, host_only: false, bookkeeping: true, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
     Row { name: "FREE", code: code::FREE, fixed: 16, tail: None, reserved: None, slot: None, flags: 0x0000, answer: Answer::None, host_only: false, bookkeeping: true, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
@@ -53,6 +53,8 @@ pub(crate) static ROWS: [Row; 51] = [
     Row { name: "RUN_AHEAD", code: 0x0062, fixed: 40, tail: Some(12), reserved: Some(36), slot: None, flags: 0x0000, answer: Answer::None, host_only: true, bookkeeping: false, loops: false, plans: Plans::Keeps, since: 2, flags_since: 2 },
     Row { name: "KEEP_AHEAD", code: 0x0063, fixed: 16, tail: None, reserved: Some(12), slot: None, flags: 0x0000, answer: Answer::None, host_only: true, bookkeeping: false, loops: false, plans: Plans::Keeps, since: 2, flags_since: 2 },
     Row { name: "CONDITIONAL", code: code::CONDITIONAL, fixed: 32, tail: Some(28), reserved: Some(24), slot: None, flags: 0x0000, answer: Answer::None, host_only: false, bookkeeping: false, loops: true, plans: Plans::Keeps, since: 2, flags_since: 2 },
+    Row { name: "SLICE", code: code::SLICE, fixed: 24, tail: Some(20), reserved: None, slot: None, flags: 0x0000, answer: Answer::None, host_only: true, bookkeeping: false, loops: false, plans: Plans::Keeps, since: 6, flags_since: 6 },
+    Row { name: "WHILE", code: code::WHILE, fixed: 32, tail: Some(28), reserved: None, slot: Some(12), flags: 0x0001, answer: Answer::Value, host_only: false, bookkeeping: false, loops: false, plans: Plans::Keeps, since: 6, flags_since: 6 },
     Row { name: "PAYLOAD_KEEP", code: code::PAYLOAD_KEEP, fixed: 24, tail: Some(16), reserved: Some(20), slot: None, flags: 0x0003, answer: Answer::None, host_only: true, bookkeeping: false, loops: false, plans: Plans::Keeps, since: 2, flags_since: 2 },
     Row { name: "PAYLOAD_DROP", code: code::PAYLOAD_DROP, fixed: 16, tail: None, reserved: Some(12), slot: None, flags: 0x0000, answer: Answer::None, host_only: true, bookkeeping: false, loops: false, plans: Plans::Ends, since: 2, flags_since: 2 },
     Row { name: "WRITE_KEPT", code: code::WRITE_KEPT, fixed: 48, tail: None, reserved: None, slot: None, flags: 0x0000, answer: Answer::None, host_only: false, bookkeeping: false, loops: true, plans: Plans::Keeps, since: 2, flags_since: 2 },
@@ -109,9 +111,11 @@ pub(crate) const fn place(code: u16) -> Option<usize> {
         0x0062 => 45,
         0x0063 => 46,
         code::CONDITIONAL => 47,
-        code::PAYLOAD_KEEP => 48,
-        code::PAYLOAD_DROP => 49,
-        code::WRITE_KEPT => 50,
+        code::SLICE => 48,
+        code::WHILE => 49,
+        code::PAYLOAD_KEEP => 50,
+        code::PAYLOAD_DROP => 51,
+        code::WRITE_KEPT => 52,
         _ => return None,
     })
 }

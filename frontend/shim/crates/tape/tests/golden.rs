@@ -154,6 +154,12 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
             let continued = flag(vector, "continued");
             o::repeat(w, f.u32("template"), f.u64("count"), continued, &f.bytes("columns"));
         }
+        "SLICE" => o::slice(w, f.u32("slice"), f.u32("template"), f.u32("slice_bytes"), &f.bytes("content")),
+        "WHILE" => {
+            let (slice, slot, inputs) = (f.u32("slice"), f.u32("slot"), f.bytes("inputs"));
+            let bounds = (f.u64("iterations"), f.u32("microseconds"));
+            o::while_(w, slice, slot, bounds.0, bounds.1, flag(vector, "continued"), &inputs);
+        }
         "PAYLOAD_KEEP" => {
             let (lz4, zstd) = (flag(vector, "lz4"), flag(vector, "zstd"));
             o::payload_keep(w, f.u32("payload"), f.u32("raw_bytes"), lz4, zstd, &f.bytes("data"));

@@ -204,6 +204,8 @@ impl Task {
             overdue: AtomicBool::new(false),
             stream,
             rings,
+            led: AtomicBool::new(false),
+            led_ended: parking_lot::Condvar::new(),
         }
     }
 

@@ -9,8 +9,10 @@ use tape::ResultError;
 pub(crate) struct Awaited {
     pub(crate) slot: u32,
     pub(crate) waiter: Arc<Waiter>,
-    /// A thread waits for it and takes its error.
+    /// A thread takes its error.
     pub(super) watched: bool,
+    /// A thread waits for it from now on.
+    pub(super) waited_for: bool,
     /// The group of its first record, and that of its last.
     pub(super) first_group: u64,
     pub(super) group: u64,
@@ -28,17 +30,22 @@ pub(crate) struct Run {
 
 impl Awaited {
     pub(crate) fn new(slot: u32, waiter: Arc<Waiter>) -> Self {
-        Self { slot, waiter, watched: true, first_group: 0, group: 0, run: None }
+        Self { slot, waiter, watched: true, waited_for: true, first_group: 0, group: 0, run: None }
     }
 
     /// A result that is to be filled, but that no thread waits for.
     pub(crate) fn unwatched(slot: u32, waiter: Arc<Waiter>) -> Self {
-        Self { watched: false, ..Self::new(slot, waiter) }
+        Self { watched: false, waited_for: false, ..Self::new(slot, waiter) }
     }
 
-    /// A thread waits for it.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.watched
+    /// A stream of results, which a thread takes one by one, when it comes to them.
+    pub(crate) fn streamed(slot: u32, waiter: Arc<Waiter>) -> Self {
+        Self { waited_for: false, ..Self::new(slot, waiter) }
+    }
+
+    /// A thread waits for it from now on.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waited_for
     }
 
     /// Its results may be in several groups.

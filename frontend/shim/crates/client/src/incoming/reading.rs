@@ -100,6 +100,11 @@ impl Shared {
     pub(crate) fn wait(&self, waiter: &Waiter) -> Option<Answer> {
         self.reading().wait(self, waiter)
     }
+
+    /// Waits for the next of a stream of results.
+    pub(crate) fn wait_for_next(&self, waiter: &Waiter) {
+        self.reading().wait_for_next(self, waiter);
+    }
 }
 
 /// Why nothing more comes from a source.
@@ -149,28 +154,39 @@ impl Reading {
 
     /// Waits for the outcome; `None` when the session ended first.
     pub(crate) fn wait(&self, shared: &Shared, waiter: &Waiter) -> Option<Answer> {
+        self.bring_about(shared, waiter, Waiter::is_over);
+        waiter.wait()
+    }
+
+    /// Waits for the next of a stream of results.
+    pub(crate) fn wait_for_next(&self, shared: &Shared, waiter: &Waiter) {
+        self.bring_about(shared, waiter, Waiter::has_come);
+        waiter.wait_for_next();
+    }
+
+    /// Reads until that is so, in turns, or has our thread do it.
+    fn bring_about(&self, shared: &Shared, waiter: &Waiter, done: fn(&Waiter) -> bool) {
         let _whole = Uncancelled::begin();
         self.taken.store(true, Ordering::SeqCst);
-        while !waiter.is_over() && self.turn(shared, waiter) {}
+        while !done(waiter) && self.turn(shared, waiter, done) {}
         self.taken.store(true, Ordering::SeqCst);
-        if waiter.is_over() {
+        if done(waiter) {
             // What else is under way may have arrived already, in HTTP/2's buffers: the socket does not tell.
             let hidden = || matches!(self.watched, Watched::Socket { .. }) && shared.ledger.in_flight().0 > 0;
             if self.relying.load(Ordering::SeqCst) > 0 || hidden() {
                 self.bell.ring();
             }
-            return waiter.wait();
+            return;
         }
         #[cfg(test)]
         self.handed_over.fetch_add(1, Ordering::SeqCst);
         if waiter.rely(&self.relying) {
             self.bell.ring();
         }
-        waiter.wait()
     }
 
     /// Reads until the outcome is there, for so long that signals can be held back. True: messages still come.
-    fn turn(&self, shared: &Shared, waiter: &Waiter) -> bool {
+    fn turn(&self, shared: &Shared, waiter: &Waiter, done: fn(&Waiter) -> bool) -> bool {
         let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) else {
             if let Watched::Socket { posted, .. } = &self.watched {
                 posted.wake();
@@ -182,7 +198,7 @@ impl Reading {
         let _guard = FailOnPanic::begin(shared);
         let until = Instant::now() + TURN;
         while matches!(step(shared, &mut source, Some(until)), Step::Read(_)) {
-            if waiter.is_over() || Instant::now() >= until {
+            if done(waiter) || Instant::now() >= until {
                 return true;
             }
         }

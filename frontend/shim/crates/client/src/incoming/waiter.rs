@@ -10,6 +10,7 @@
 
 use crate::incoming::destination::Destination;
 use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use tape::ResultRecord;
@@ -41,6 +42,11 @@ struct State {
 impl State {
     fn end(&mut self, end: End) {
         self.end = Some(end);
+        self.leave();
+    }
+
+    /// The waiting thread has what it relied on others for.
+    fn leave(&mut self) {
         if let Some(count) = self.relying.take() {
             count.fetch_sub(1, Ordering::SeqCst);
         }
@@ -68,6 +74,28 @@ enum Target {
         total: u64,
         received: u64,
     },
+    /// Any number of STATUS and DATA, then a VALUE.
+    Stream(VecDeque<Piece>),
+}
+
+/// A result, or a part of one, of a stream of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) error: i32,
+    /// `None`: a STATUS.
+    pub(crate) data: Option<(u64, Vec<u8>)>,
+}
+
+/// What comes of a stream of results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    Piece(Piece),
+    /// Nothing more: the VALUE.
+    Over(Answer),
+    /// Not yet.
+    Later,
+    /// The session ended first.
+    Dead,
 }
 
 // SAFETY: the destination's pointer is used by the thread that reads only, while the thread that handed it in waits
@@ -86,6 +114,51 @@ impl Waiter {
     /// At least one.
     pub(crate) fn for_answers(wanted: usize) -> Self {
         Self::new(Target::Answers { answers: Vec::with_capacity(wanted), wanted }, None)
+    }
+
+    /// What has come, of a read of one row.
+    ///
+    /// # Safety
+    /// The destination may still be read.
+    pub(crate) unsafe fn copied(&self) -> Vec<u8> {
+        match &self.state.lock().target {
+            Target::Rows { destination, total, .. } if destination.height == 1 => {
+                // SAFETY: the caller's promise; the row has so many bytes.
+                unsafe { std::slice::from_raw_parts(destination.ptr, *total as usize) }.to_vec()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A stream of results, which `next` takes.
+    pub(crate) fn for_stream() -> Self {
+        Self::new(Target::Stream(VecDeque::new()), None)
+    }
+
+    /// What comes next of a stream of results.
+    pub(crate) fn next(&self) -> Next {
+        let mut state = self.state.lock();
+        let State { target: Target::Stream(pieces), end, outcome, .. } = &mut *state else { return Next::Dead };
+        match (pieces.pop_front(), end) {
+            (Some(piece), _) => Next::Piece(piece),
+            (None, Some(End::Complete)) => outcome.map_or(Next::Dead, Next::Over),
+            (None, Some(End::Dead)) => Next::Dead,
+            (None, None) => Next::Later,
+        }
+    }
+
+    /// Whether `next` has something to give.
+    pub(crate) fn has_come(&self) -> bool {
+        let state = self.state.lock();
+        state.end.is_some() || matches!(&state.target, Target::Stream(pieces) if !pieces.is_empty())
+    }
+
+    /// Waits until `next` has something to give.
+    pub(crate) fn wait_for_next(&self) {
+        let mut state = self.state.lock();
+        while state.end.is_none() && !matches!(&state.target, Target::Stream(pieces) if !pieces.is_empty()) {
+            self.wake.wait(&mut state);
+        }
     }
 
     /// The answers that have come.
@@ -134,6 +207,20 @@ impl Waiter {
         let mut state = self.state.lock();
         let State { target, outcome, .. } = &mut *state;
         match (target, *record) {
+            (Target::Stream(pieces), ResultRecord::Status { .. } | ResultRecord::Data { .. }) if outcome.is_none() => {
+                let data = if let ResultRecord::Data { offset, data, .. } = *record {
+                    Some((offset, data.to_vec()))
+                } else {
+                    None
+                };
+                pieces.push_back(Piece { error: record.error(), data });
+                state.leave();
+                self.wake();
+            }
+            (Target::Stream(_), ResultRecord::Value { error, value, .. }) if outcome.is_none() => {
+                *outcome = Some(Answer { error, value });
+            }
+            (Target::Stream(_), _) => return Err(Unexpected("a result behind the last one")),
             (Target::Answer, ResultRecord::Status { error, .. }) if outcome.is_none() => {
                 *outcome = Some(Answer { error, value: 0 });
             }
@@ -235,7 +322,7 @@ impl Waiter {
     /// The thread that will wait is counted until there is nothing more to wait for. False: there is nothing.
     pub(crate) fn rely(&self, count: &Arc<AtomicUsize>) -> bool {
         let mut state = self.state.lock();
-        if state.end.is_some() {
+        if state.end.is_some() || matches!(&state.target, Target::Stream(pieces) if !pieces.is_empty()) {
             return false;
         }
         count.fetch_add(1, Ordering::SeqCst);

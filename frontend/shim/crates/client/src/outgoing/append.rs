@@ -1,5 +1,6 @@
 //! Records that are being appended: the tape is locked until they are. What a panic left unfinished is taken back.
 
+use crate::leading::Written;
 use crate::outgoing::outbox::Outbox;
 use crate::shared::{Shared, UNKNOWN};
 use crate::{log, Failure};
@@ -36,10 +37,7 @@ impl<'a> Append<'a> {
         if let Some(oversized) = self.outbox.writer.take_oversized() {
             return Err(refuse(&mut self.outbox.writer, mark, oversized));
         }
-        let appended = self.outbox.writer.len() > mark;
-        if appended {
-            self.outbox.appended(mark, shared.origin());
-        }
+        let appended = shared.appended(&mut self.outbox, mark)? == Written::OnTape;
         if self.outbox.is_full() {
             return shared.send(&mut self.outbox, None);
         }

@@ -10,6 +10,7 @@ use crate::incoming::awaited::Awaited;
 use crate::incoming::ledger::{Entry, Ledger, Patience};
 use crate::outgoing::buffers::Buffers;
 use crate::outgoing::carrier::Carrier;
+use crate::outgoing::following::{Following, Leads};
 use crate::outgoing::loops::Loops;
 use crate::outgoing::reads::Reads;
 use crate::report::counters::Counters;
@@ -45,6 +46,9 @@ pub(crate) struct Outbox {
     pub(crate) writer: Writer,
     /// What holds the records of loops; `None` where loops are not recorded.
     pub(crate) loops: Option<Loops>,
+    /// The loop that the host leads, and all that it was told of such.
+    pub(crate) following: Option<Box<Following>>,
+    pub(crate) leads: Leads,
     limits: Limits,
     next_group: u64,
     /// What the records on the tape are of; `None`: the next group names it.
@@ -92,6 +96,8 @@ impl Outbox {
             writer: Writer::with_capacity(capacity),
             loops: limits.record_loops.then(Loops::default),
             buffers: Arc::new(Buffers::new(capacity)),
+            following: None,
+            leads: Leads::default(),
             limits,
             next_group: 1,
             context: Some(0),
@@ -278,7 +284,7 @@ impl Outbox {
             return Sent::Yes;
         }
         let work = self.loops.as_mut().map_or(0, Loops::take_work);
-        let waits = awaited.as_ref().is_some_and(Awaited::is_watched);
+        let waits = awaited.as_ref().is_some_and(Awaited::is_waited_for);
         let Some(carrier) = &mut self.carrier else {
             self.writer.truncate(0);
             return Sent::Closed;

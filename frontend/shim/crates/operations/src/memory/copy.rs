@@ -116,6 +116,14 @@ impl End {
         self.layout
     }
 
+    /// What the tape calls it; `None` for host memory.
+    pub fn operand(&self) -> Option<u64> {
+        match self.start {
+            Start::Device(operand) => Some(operand),
+            Start::Host(_) => None,
+        }
+    }
+
     /// The device address; 0 for host memory and variables.
     fn device(&self) -> u64 {
         match self.start {

@@ -43,7 +43,7 @@ pub struct Registers {
     pub r13: u64,
     pub r14: u64,
     pub r15: u64,
-    /// rdi, rsi, rdx, rcx, r8, r9; saved only when a trace is written.
+    /// rdi, rsi, rdx, rcx, r8, r9; where they are saved (`save_arguments`).
     pub arguments: [u64; 6],
 }
 
@@ -67,6 +67,13 @@ impl Registers {
         })
     }
 
+    /// The same, and those that arguments are passed in, where these are saved.
+    pub fn passed(&self, number: u8) -> Option<u64> {
+        const ARGUMENTS: [u8; 6] = [7, 6, 2, 1, 8, 9];
+        let argument = ARGUMENTS.iter().position(|&of| of == number).map(|index| self.arguments[index]);
+        argument.or_else(|| self.numbered(number))
+    }
+
     /// `size` bytes at rsp + `offset`; `None` when they are not all in the thread's stack.
     pub fn frame(&self, offset: u64, size: usize) -> Option<&[u8]> {
         let start = self.rsp().checked_add(offset)?;
@@ -88,7 +95,7 @@ impl Registers {
 }
 
 /// Offset of the block from the thread pointer; it is negative, and a multiple of 64. The thin libraries set it when
-/// they are initialized, which is after this library was. Bit 0: a trace is written.
+/// they are initialized, which is after this library was. Bit 0: the arguments are saved, too.
 #[no_mangle]
 #[allow(non_upper_case_globals)] // a name of the C ABI
 pub static farlane_frame_offset: AtomicIsize = AtomicIsize::new(0);
@@ -98,6 +105,18 @@ extern "C" fn prepare() {
     if std::env::var_os("FARLANE_TRACE").is_some_and(|name| !name.is_empty()) {
         farlane_frame_offset.store(1, Relaxed);
     }
+}
+
+/// From the next call on the registers that arguments are passed in are saved, too.
+#[cold]
+pub fn save_arguments() {
+    farlane_frame_offset.fetch_or(1, Relaxed);
+}
+
+/// Whether they are: of the call under way only where that was so when it began.
+#[inline]
+pub fn saves_arguments() -> bool {
+    farlane_frame_offset.load(Relaxed) & 1 != 0
 }
 
 #[used]

@@ -9,13 +9,14 @@ use std::sync::PoisonError;
 
 use manifest::{COMPLETE_AT_CALL, DEFER_READ};
 
+use super::deciding;
 use super::loop_prediction::{self, Iteration};
 use super::prediction::Predictions;
 use super::{Copy, COMPLETED, FAILED, OWING, RANGES, UNSYNCHRONIZED};
 use crate::frame::{self, Part};
 use crate::function::Operation;
 use crate::manifests::{self, Site};
-use crate::work;
+use crate::{process, work};
 
 /// Recently used sites of a thread.
 const CACHE: usize = 64;
@@ -102,7 +103,7 @@ impl Thread {
             self.unsynchronized.set(false);
             work::finish_work();
         }
-        let address = frame::site();
+        let (address, saved) = (frame::site(), frame::saves_arguments());
         let site = self.find(address);
         if part == Part::Launch && address != 0 && self.pushed.get() == address {
             // What it is was decided at the push, unless another call came in between.
@@ -126,6 +127,9 @@ impl Thread {
             }
         }
         if let Some(site) = site {
+            if site.sliced().is_some() && saved && !FAILED.load(Acquire) {
+                deciding::arrive();
+            }
             self.predictions.evaluate(site);
             if site.begins_iteration() && site.in_loop().predictable.load(Relaxed) {
                 self.predicted.set(loop_prediction::at(site, self.predictions.remaining()));
@@ -160,7 +164,9 @@ impl Thread {
     }
 
     pub(super) fn has(&self, permission: u8) -> bool {
-        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0) && !FAILED.load(Acquire)
+        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0)
+            && !FAILED.load(Acquire)
+            && !process::opened_session().is_some_and(client::Session::is_led)
     }
 
     pub(super) fn copy_to_host(&self) -> Copy {

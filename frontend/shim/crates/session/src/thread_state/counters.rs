@@ -33,6 +33,11 @@ pub fn begin() -> Arc<Counters> {
     counters
 }
 
+/// Whether no other thread that lives has made a call.
+pub fn is_alone() -> bool {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner).len() <= 1
+}
+
 /// The thread ends.
 pub fn end(own: &Arc<Counters>) {
     if lifecycle::is_forked_child() {

@@ -1,0 +1,211 @@
+//! Loops that the host is to lead: where one begins, and whether it may (manifest.md, "Slices").
+//!
+//! A slice begins at a call, its entry. When the program comes to it and is not yet in the loop, [`begin`] takes what
+//! the slice needs from the registers, the frame and the object's variables. The layer above makes the records of the
+//! slice's calls, and the session has the host lead (crate `client`, `leading`).
+//!
+//! A loop is left to the program, with a reason for the report, where somebody could see what the host does before the
+//! program has come to it: another thread that uses CUDA, memory that the device shares with the program, kernels that
+//! print. What is proven holds while no call has failed.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+
+use client::Section;
+use slices::form::{Origin, Spot};
+use slices::Slice;
+
+use super::thread::THREAD;
+use crate::above::device_may_write_host_memory;
+use crate::frame::{self, Registers};
+use crate::manifests::{self, Site, Used};
+use crate::thread_state::counters;
+use crate::{contexts, lazy_readback, output, process, work};
+
+/// Some thread stands at the entry of a slice.
+static WAITING: AtomicBool = AtomicBool::new(false);
+
+macro_rules! reasons {
+    ($($name:ident: $text:literal),+ $(,)?) => {
+        /// Why a loop that has a slice is not led.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Refusal { $($name),+ }
+
+        static REFUSED: [AtomicU64; [$(Refusal::$name),+].len()] =
+            [const { AtomicU64::new(0) }; [$(Refusal::$name),+].len()];
+        const NAMES: [&str; [$(Refusal::$name),+].len()] = [$($text),+];
+    };
+}
+
+reasons! {
+    Threads: "other_threads",
+    Memory: "shared_memory",
+    Printing: "printing",
+    Captures: "captures",
+    Contexts: "contexts",
+    Arithmetic: "control_word",
+    Call: "call",
+    Size: "size",
+}
+
+/// A slice of a manifest in use.
+#[derive(Debug)]
+pub struct Sliced {
+    pub slice: Arc<Slice>,
+    pub bytes: &'static [u8],
+    pub in_loop: u32,
+    /// Dense over all manifests.
+    pub number: u64,
+}
+
+/// A slice at whose entry the program stands.
+#[derive(Debug)]
+pub struct Beginning {
+    pub sliced: &'static Sliced,
+    pub used: &'static Used,
+    pub inputs: Vec<Vec<u8>>,
+}
+
+impl Beginning {
+    /// For messages: where the loop is.
+    pub fn name(&self) -> String {
+        let Used { manifest, object, .. } = self.used;
+        let each = manifest.loop_at(self.sliced.in_loop);
+        let (function, line) = each.map_or(("?", 0), |each| (manifest.function_of(&each), each.line));
+        let identity = object.identity().map(|identity| identity.hex()).unwrap_or_default();
+        let place = if line == 0 { String::new() } else { format!(" (line {line})") };
+        format!("the loop of {function}{place} in {} (build {identity})", object.shown())
+    }
+
+    /// The kernel of a launch at a site of the object: its host symbol.
+    pub fn kernel_at(&self, site: u64) -> Option<&'static str> {
+        manifests::find(self.address(site)).map(|site| site.used.manifest.name_of(&site.entry))
+    }
+
+    /// What an argument of a call at a site of the object always is: an address of the object.
+    pub fn constant_at(&self, site: u64, index: u8) -> Option<usize> {
+        const CONSTANT: u8 = 0;
+        let site = manifests::find(self.address(site))?;
+        let mut arguments = site.used.manifest.arguments(&site.entry);
+        let argument = arguments.find(|argument| argument.index == index && argument.kind == CONSTANT)?;
+        Some(self.address(argument.value.cast_unsigned()))
+    }
+
+    /// Where a place of the object is in the process.
+    pub fn address(&self, link_time: u64) -> usize {
+        self.used.object.bias.wrapping_add(link_time as usize)
+    }
+}
+
+/// A loop is left to the program.
+#[cold]
+pub fn refuse(why: Refusal) {
+    REFUSED[why as usize].fetch_add(1, Relaxed);
+}
+
+/// For the report.
+pub fn section() -> Option<Section> {
+    let counts: Vec<_> = NAMES
+        .into_iter()
+        .zip(&REFUSED)
+        .map(|(name, count)| (name, count.load(Relaxed)))
+        .filter(|(_, n)| *n > 0)
+        .collect();
+    (!counts.is_empty()).then_some(Section { name: "undecided", counts })
+}
+
+/// Whether a slice may begin with the call under way.
+#[inline(always)]
+pub fn waits() -> bool {
+    WAITING.load(Relaxed)
+}
+
+/// The program has come to a site that begins a slice.
+#[cold]
+pub(super) fn arrive() {
+    WAITING.store(true, Relaxed);
+}
+
+/// What begins with the call under way. `None`: nothing, or the program is in the loop already.
+#[cold]
+pub fn begin() -> Option<Beginning> {
+    WAITING.store(false, Relaxed);
+    let site: &'static Site = THREAD.try_with(|thread| thread.site.get()).ok().flatten()?;
+    let sliced = site.sliced()?;
+    let session = process::opened_session().filter(|session| session.can_lead())?;
+    if session.is_followed() {
+        return None;
+    }
+    if let Err(why) = admit(sliced) {
+        refuse(why);
+        return None;
+    }
+    let registers = frame::registers()?;
+    let inputs: Option<Vec<Vec<u8>>> =
+        sliced.slice.inputs.iter().map(|input| taken(input, &registers, site.used)).collect();
+    Some(Beginning { sliced, used: site.used, inputs: inputs? })
+}
+
+/// Whether the host may lead a loop, as things are.
+fn admit(sliced: &Sliced) -> Result<(), Refusal> {
+    if !counters::is_alone() {
+        return Err(Refusal::Threads);
+    }
+    let shares = manifests::any_managed() || device_may_write_host_memory() || work::reads_pending();
+    if shares || lazy_readback::active() {
+        return Err(Refusal::Memory);
+    }
+    if output::expected() {
+        return Err(Refusal::Printing);
+    }
+    if contexts::acting() != contexts::PRIMARY {
+        return Err(Refusal::Contexts);
+    }
+    if sliced.slice.floating && !rounds_as_usual() {
+        return Err(Refusal::Arithmetic);
+    }
+    Ok(())
+}
+
+/// Whether SSE's control word is the standard one: exceptions masked, rounding to nearest, denormals kept.
+#[cfg(target_arch = "x86_64")]
+fn rounds_as_usual() -> bool {
+    const CONTROL: u32 = 0xFFC0;
+    const STANDARD: u32 = 0x1F80;
+    let mut word = 0_u32;
+    // SAFETY: writes four bytes to `word`.
+    unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags)) };
+    word & CONTROL == STANDARD
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn rounds_as_usual() -> bool {
+    false
+}
+
+/// What an input is, as the program stands at the entry. `None`: it cannot be reached.
+fn taken(input: &slices::form::Input, registers: &Registers, used: &Used) -> Option<Vec<u8>> {
+    let size = match input.to {
+        Spot::Register { .. } => 8,
+        Spot::Memory(place) => usize::from(place.size),
+    };
+    match input.origin {
+        Origin::Register(number) => {
+            let value = registers.passed(u8::try_from(number).ok()?)?;
+            value.to_le_bytes().get(..size).map(<[u8]>::to_vec)
+        }
+        Origin::Frame(offset) => {
+            let bytes = registers.frame(offset, size)?.to_vec();
+            Some(bytes)
+        }
+        Origin::Global(address) => {
+            if !used.object.holds(address, size as u64) {
+                return None;
+            }
+            let start = used.object.bias.wrapping_add(address as usize) as *const u8;
+            // SAFETY: inside a readable segment of an object that is never unloaded. No other thread writes it (the slice's
+            // proof); volatile all the same, since it is the program's.
+            Some((0..size).map(|index| unsafe { start.wrapping_add(index).read_volatile() }).collect())
+        }
+    }
+}
