@@ -20,7 +20,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from farlane.backend.security import tokens
+from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.programs import Build
@@ -175,6 +175,18 @@ def test_another_name_and_a_new_certificate_for_it(host: Host, run: Run) -> None
     refused(run(name, **host.access()), "its certificate is for another name")
     assert name in done("host", "renew", "--folder", str(host.folder.path), "--name", name)
     assert "PASS" in run(name, **host.access()).stdout
+
+
+def test_a_certificate_that_has_expired_or_is_none(host: Host, run: Run) -> None:
+    before = host.folder.certificate.read_bytes()
+    host.folder.certificate.write_text("nothing")
+    assert "PASS" in run(**host.access()).stdout, "the one before stays in use"
+    host.folder.certificate.write_bytes(before)
+    certificates.create_host(host.folder, ["localhost"], 0)
+    time.sleep(1)
+    refused(run(**host.access()), "its certificate has expired")
+    done("host", "renew", "--folder", str(host.folder.path))
+    assert "PASS" in run(**host.access()).stdout
 
 
 def test_a_client_certificate(host: Host, run: Run, tmp_path: Path) -> None:
