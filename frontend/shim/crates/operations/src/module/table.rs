@@ -71,8 +71,10 @@ impl Table {
     }
 
     /// The kernel of that host symbol; `None` also where several modules have one. Of a static kernel the host's symbol
-    /// says that it is (`_ZL` for `_Z`), the image's name does not.
+    /// says that it is (`_ZL` for `_Z`), the image's name does not. Clang's symbol is that of the kernel's stub.
     pub fn kernel_named(&self, symbol: &str) -> Option<&'static Kernel> {
+        let of_a_stub = stubbed(symbol);
+        let symbol = of_a_stub.as_deref().unwrap_or(symbol);
         let of_a_static = symbol.strip_prefix("_ZL").map(|rest| format!("_Z{rest}"));
         let is_named = |name: &str| name == symbol || Some(name) == of_a_static.as_deref();
         let named = |kernel: &&&'static Kernel| kernel.name().to_str().is_ok_and(is_named);
@@ -147,6 +149,15 @@ impl Recent {
             _ => look_up(key, slot),
         }
     }
+}
+
+/// The kernel's name in that of the stub that clang makes for it: `_Z19__device_stub__stepPf` is `_Z4stepPf`'s.
+fn stubbed(symbol: &str) -> Option<String> {
+    const STUB: &str = "__device_stub__";
+    let (before, name) = symbol.split_once(STUB)?;
+    let mangled = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let Ok(length) = before[mangled.len()..].parse::<usize>() else { return Some(format!("{before}{name}")) };
+    Some(format!("{mangled}{}{name}", length.checked_sub(STUB.len())?))
 }
 
 #[cfg(test)]
