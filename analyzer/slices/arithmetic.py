@@ -147,7 +147,12 @@ def whole(code: Code, value: int, width: int) -> int:
     held = number(value, width)
     if math.isinf(held):
         return low(value, width)
-    found = {Code.ROUND_EVEN: round, Code.ROUND_DOWN: math.floor, Code.ROUND_UP: math.ceil}.get(code, math.trunc)(held)
+    ways: dict[Code, Callable[[float], int]] = {
+        Code.ROUND_EVEN: round,
+        Code.ROUND_DOWN: math.floor,
+        Code.ROUND_UP: math.ceil,
+    }
+    found = ways.get(code, math.trunc)(held)
     return bits(math.copysign(float(abs(found)), held), width)
 
 

@@ -154,9 +154,12 @@ class Extractor:
         compiler's stubs of kernels are not among them."""
         program = self._program
         callees = program.callees
-        called = {program.owner.get(each.address, each.address) for all_ in callees.values() for each in all_}
+        addresses = {each.address for all_ in callees.values() for each in all_ if each.address is not None}
+        called = {program.owner.get(each, each) for each in addresses}
         works = program.reaching(lambda name: is_cuda(name) and not name.startswith("__cuda"))
-        stubs = {start for start, all_ in callees.items() if any(interface.plain(c.name) == interface.POP for c in all_)}
+        stubs = {
+            start for start, all_ in callees.items() if any(interface.plain(c.name) == interface.POP for c in all_)
+        }
         found = (program.ranges[start].name for start in works - called - stubs)
         return sorted(name for name in found if name not in ("main", "_start"))
 

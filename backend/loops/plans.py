@@ -24,7 +24,7 @@ Stop = tuple[int, int | None, tuple[int, str, bool] | None, bool]
 
 
 class Worth(NamedTuple):
-    """When a device is worth asking, in records that are replayed otherwise (benchmarks/replay_loops.py).
+    """When a device is worth asking, in records that are replayed otherwise (benchmarks/replay/repeating.py).
 
     Args:
         planning, planning_record: a plan, and a device's table of it, take as long as so many, and so many for each

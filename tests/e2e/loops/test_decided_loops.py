@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest, Outcome
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import CLANG, Toolchain
+from farlane.frontend.embedded import EmbeddedHost
 
 pytestmark = pytest.mark.native
 
@@ -39,25 +37,11 @@ ROUND_TRIPS = {
     "every_hundredth": 3,
     "groups_of_reads": 4,
     "jacobi": 3,
+    "kmeans": 3,
     "levels": 3,
     "pagerank": 3,
     "power_iteration": 3,
 }
-
-
-@pytest.fixture(scope="module")
-def marked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Puts a program's manifest into a copy of it."""
-    folder = tmp_path_factory.mktemp("marked")
-
-    @functools.cache
-    def mark(program: str) -> str:
-        copy = folder / f"{abs(hash(program)):x}-{Path(program).name}"
-        words = [sys.executable, "-m", "farlane.frontend.cli", "analyze", "--embed", str(copy), program]
-        subprocess.run(words, check=True, timeout=200)
-        return str(copy)
-
-    return mark
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +97,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "count", "loops", "iterations", "round_trips"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("name", "count", "loops", "iterations", "round_trips"), CASES, ids=[case[0] for case in CASES]
+)
 def test_what_a_loop_may_do(
     name: str, count: int, loops: int, iterations: int, round_trips: int, guest: Guest, scenarios: str
 ) -> None:
@@ -132,7 +118,8 @@ def test_a_call_that_fails_in_the_middle(guest: Guest, scenarios: str) -> None:
 def test_a_fault_in_the_middle(guest: Guest, scenarios: str) -> None:
     none, loops = (guest.run([scenarios, "faulting", "100"], mode) for mode in ("none", "loops"))
     assert (loops.status, loops.stdout) == (none.status, none.stdout)
-    assert "50 steps" in loops.stdout and "cudaErrorIllegalAddress" in loops.stdout
+    assert "50 steps" in loops.stdout
+    assert "cudaErrorIllegalAddress" in loops.stdout
     assert decided(loops)["reads"] == 49
 
 

@@ -1,9 +1,11 @@
 """Loops that read a value in each iteration and decide by it.
 
-The output is the same in all modes. Each read costs a round trip; the counts below are goals, which a host meets that decides such loops by itself.
+The output is the same in all modes. Where the loop has a slice, the host leads it, and the whole costs a few round trips.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from farlane.frontend.devtools.guest import Guest, Outcome
@@ -12,19 +14,20 @@ from farlane.roundtrips.programs import PROGRAMS, command
 pytestmark = pytest.mark.native
 
 # The most round trips in mode loops, the handshake included.
-GOALS = {"converging": 8, "cg-host": 9, "cg-device": 8, "cg": 9, "bfs": 6}
-REASON = "reads in each iteration cost a round trip until loops are decided on the host"
+GOALS = {"deciding": 3, "converging": 3, "cg-host": 9, "cg-device": 8, "cg": 4, "bfs": 3}
+# Other functions know an address of their frame: the analyzer does not tell yet which bytes of it stay the loop's own.
+WITHOUT_SLICE = ("cg-host", "cg-device")
 
 
 class ProgramFailed(Exception):
     """Not an AssertionError: no expected failure hides it."""
 
 
-def run(guest: Guest, name: str, mode: str) -> Outcome:
+def run(guest: Guest, name: str, mode: str, mark: Callable[[str], str] = str) -> Outcome:
     words = command(next(program for program in PROGRAMS if program.name == name))
     if words is None:
         raise ProgramFailed(f"{name} is not in this tree")
-    outcome = guest.run(words, mode)
+    outcome = guest.run([mark(words[0]), *words[1:]], mode)
     if (outcome.status, outcome.stderr) != (0, ""):
         raise ProgramFailed(f"{name}, mode {mode}: status {outcome.status}\n{outcome.stdout}{outcome.stderr}")
     return outcome
@@ -38,7 +41,14 @@ def test_the_output_is_the_same_in_all_modes(name: str, guest: Guest) -> None:
     assert loops.report.round_trips <= calls.report.round_trips < none.report.round_trips
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=REASON)
-@pytest.mark.parametrize("name", GOALS)
-def test_reads_do_not_wait_one_by_one(name: str, guest: Guest) -> None:
-    assert run(guest, name, "loops").report.round_trips <= GOALS[name]
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason="it has no slice"))
+        if name in WITHOUT_SLICE
+        else name
+        for name in GOALS
+    ],
+)
+def test_reads_do_not_wait_one_by_one(name: str, guest: Guest, marked: Callable[[str], str]) -> None:
+    assert run(guest, name, "loops", marked).report.round_trips <= GOALS[name]

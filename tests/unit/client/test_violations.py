@@ -17,7 +17,9 @@ from tape_client.connection import ConnectionLost, Refused
 GOLDEN = Path(__file__).resolve().parents[3] / "protos/golden"
 RESULTS = json.loads((GOLDEN / "results.json").read_text(encoding="utf-8"))["records"]
 LIMIT = operations.MAX_RECORD_BYTES
-WELCOME = pb.HostMessage(welcome=pb.Welcome(tape_version=5, credit_bytes=LIMIT, message_bytes=LIMIT))
+WELCOME = pb.HostMessage(
+    welcome=pb.Welcome(tape_version=operations.TAPE_VERSION, credit_bytes=LIMIT, message_bytes=LIMIT)
+)
 
 
 def result(kind: str, **fields: object) -> bytes:
@@ -122,10 +124,18 @@ def test_refusals_and_welcomes_of_no_use(host: Host) -> None:
     refusal = pb.Refusal(reason=pb.Refusal.BUSY, message="eight sessions are open: try later")
     with pytest.raises(Refused, match="eight sessions are open: try later"):
         Client(host([pb.HostMessage(refusal=refusal)]))
-    with pytest.raises(Refused, match="tape version 6"):
-        Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=6))]))
+    with pytest.raises(Refused, match=f"tape version {operations.TAPE_VERSION + 1}"):
+        Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=operations.TAPE_VERSION + 1))]))
     with pytest.raises(ConnectionLost, match="longest record"):
-        Client(host([pb.HostMessage(welcome=pb.Welcome(tape_version=5, credit_bytes=LIMIT, message_bytes=4096))]))
+        Client(
+            host(
+                [
+                    pb.HostMessage(
+                        welcome=pb.Welcome(tape_version=operations.TAPE_VERSION, credit_bytes=LIMIT, message_bytes=4096)
+                    )
+                ]
+            )
+        )
     with pytest.raises(ConnectionLost, match="no welcome"):
         Client(host([reply()]))
 

@@ -11,7 +11,7 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import DIGESTS_LIMIT, Greeting, Host, Reason, Refused
+from farlane.backend.host.host import DIGESTS_LIMIT, TAPE_VERSION_MAX, Greeting, Host, Reason, Refused
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.images import digest_of
 from session_replies import answers
@@ -140,7 +140,7 @@ class TestAdmission:
 
     def test_welcome(self, host: Host) -> None:
         admission = host.admit(Greeting(1, 7))
-        assert admission.tape_version == 5
+        assert admission.tape_version == TAPE_VERSION_MAX
         assert admission.quota == host.description.total_memory
         assert admission.window.size >= admission.quota
 
@@ -152,7 +152,7 @@ class TestAdmission:
         assert refused.reason is Reason.DEVICE
         assert refused.message == "this device cannot check kernels (memory)"
 
-    @pytest.mark.parametrize(("low", "high", "older"), [(6, 9, "host"), (2, 2, "guest")])
+    @pytest.mark.parametrize(("low", "high", "older"), [(TAPE_VERSION_MAX + 1, 9, "host"), (2, 2, "guest")])
     def test_no_common_version(self, host: Host, low: int, high: int, older: str) -> None:
         refused = self.refused(host, Greeting(low, high, client_version="9.9"))
         assert refused.reason is Reason.VERSION

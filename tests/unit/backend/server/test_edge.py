@@ -19,7 +19,7 @@ from farlane.backend import control
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import Host
+from farlane.backend.host.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Host
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.images import digest_of
 from farlane.backend.server import edge as edge_module
@@ -205,7 +205,7 @@ class TestBothTransports:
                 response_deserializer=admin_pb2.DescribeReply.FromString,
             )(admin_pb2.DescribeRequest(), timeout=5)
         assert (reply.sessions, reply.session_limit, reply.devices[0].backend) == (1, 24, "null")
-        assert (reply.tape_version_min, reply.tape_version_max) == (1, 5)
+        assert (reply.tape_version_min, reply.tape_version_max) == (TAPE_VERSION_MIN, TAPE_VERSION_MAX)
 
 
 class TestRefusals:
@@ -217,7 +217,7 @@ class TestRefusals:
 
     def test_version(self, served: Served) -> None:
         wire = served.wire()
-        wire.send(hello=pb.Hello(tape_version_min=6, tape_version_max=7, mode="calls"))
+        wire.send(hello=pb.Hello(tape_version_min=TAPE_VERSION_MAX + 1, tape_version_max=99, mode="calls"))
         refusal = self.refusal(wire)
         assert refusal.reason == pb.Refusal.VERSION
         assert "upgrade the host" in refusal.message

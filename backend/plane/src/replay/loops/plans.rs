@@ -14,7 +14,7 @@ use tape::operations::code;
 /// Of one template.
 const MAX_PLANS: usize = 16;
 
-/// When a device is worth asking, in records that are replayed otherwise (benchmarks/replay_loops.py).
+/// When a device is worth asking, in records that are replayed otherwise (benchmarks/replay/repeating.py).
 #[derive(Debug, Clone, Copy)]
 pub struct Worth {
     /// A plan, and a device's table of it, take as long as so many records ...

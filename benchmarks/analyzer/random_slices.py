@@ -1,7 +1,7 @@
 """Random programs with loops that decide by what they read: how many have a slice, and whether any says another call than
 the program makes.
 
-Usage: python benchmarks/random_slices.py [--programs 10000] [--loops 30] [--first 1000]
+Usage: python benchmarks/analyzer/random_slices.py [--programs 10000] [--loops 30] [--first 1000]
 
 A program is one loop in a function of its own; a file holds `--loops` of them. The same generator and comparison serve
 the tests (tests/golden/analyzer/test_slices.py), which take other seeds.
@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "golden" / "analyzer"))
 from corpus_tools import slice_programs, slices  # noqa: E402
 from farlane.frontend.devtools.programs import Build, compile_program  # noqa: E402

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from farlane.backend.handlers.generated_operations import encode
-from replay_loops import Bench, affine, repeat, template
+from repeating import Bench, affine, repeat, template
 
 COUNT, ROUNDS = 10_000, 9
 MESSAGE = 1_000_000  # bytes
