@@ -55,8 +55,6 @@ impl Shared {
         let inputs = following.inputs();
         let first = following.bounds();
         self.post_while(&mut outbox, &mut following, Some(&inputs), first)?;
-        let second = following.bounds();
-        self.post_while(&mut outbox, &mut following, None, second)?;
         outbox.following = Some(Box::new(following));
         self.led.store(true, Ordering::Release);
         Ok(true)
@@ -161,7 +159,7 @@ impl Shared {
         }
         // SAFETY: what was asked is there, and the thread that asked has not returned to the program.
         let bytes = unsafe { question.copied() };
-        if following.wants_bytes() && !following.arrived(&bytes) {
+        if !following.arrived(&bytes) {
             return Err(self.break_off("a copy of a loop has another size than its slice says"));
         }
         Ok(())
@@ -172,7 +170,7 @@ impl Shared {
         let Some(mut following) = outbox.following.take() else { return Ok(()) };
         self.led.store(false, Ordering::Release);
         following.count(&mut outbox.leads.counts);
-        let told = if !following.verifies && following.has_left() && !following.over {
+        let told = if !following.verifies && !following.over && following.may_stop_early() {
             self.post_while(outbox, &mut following, None, (0, 0))
         } else {
             Ok(())
@@ -211,7 +209,8 @@ impl Shared {
             };
             match stream.next() {
                 Next::Piece(piece) => {
-                    if std::mem::take(&mut following.fresh) && !following.wanted && !following.over {
+                    if following.wants_more() {
+                        following.fresh = false;
                         outbox = self.lead_on(outbox)?;
                     }
                     let Some(following) = &mut outbox.following else { return Err(UNKNOWN) };
@@ -234,7 +233,7 @@ impl Shared {
                     }
                     if done {
                         let Some(following) = &mut outbox.following else { return Err(UNKNOWN) };
-                        let fits = !following.wants_bytes() || following.arrived(&bytes);
+                        let fits = following.arrived(&bytes);
                         return match fits {
                             true => Ok((outbox, true)),
                             false => Err(self.break_off("a copy of a loop has another size than its slice says")),

@@ -5,8 +5,9 @@
 //! and not sent; each result comes from the stream that the host sends. `Following` evaluates the slice a second time,
 //! with the same results, so the host need not say what it has done.
 //!
-//! How far the host leads: two WHILEs are under way, each of as many iterations as the window, or 50 ms. The next one is
-//! sent when the first result of the last but one has come. The window grows as the program keeps up.
+//! How far the host leads: each WHILE is as many iterations as the window, or 50 ms. When the first result of one has
+//! come, the next one is sent, so that one is under way and one waits. The first waits for a few iterations with that:
+//! many loops are short. The window grows as the program keeps up.
 //!
 //! Where the program's records differ from the slice's, the proof of the slice is broken, and the session ends.
 
@@ -21,8 +22,10 @@ use tape::generated_operations as operation;
 use tape::{Answer, Writer};
 
 /// Iterations of the first WHILE, and of the largest.
-const FIRST_WINDOW: u64 = 500;
+const FIRST_WINDOW: u64 = 1000;
 const LAST_WINDOW: u64 = 1 << 16;
+/// A loop of fewer iterations is done with its first WHILE.
+const SHORT: u64 = 3;
 /// Bytes of results that one WHILE may have on their way.
 const WINDOW_BYTES: u64 = 4 << 20;
 /// Of one WHILE.
@@ -197,6 +200,9 @@ pub(crate) struct Following {
     pub(crate) begun: u64,
     pub(crate) over: bool,
     window: u64,
+    /// The iteration of the call that comes next, and that of the last result.
+    called_in: u64,
+    asked_in: u64,
     /// STATUS results that the program did not ask for.
     pub(crate) skipped: u32,
     /// Calls that have failed before they made a record, and whether one was passed over.
@@ -240,6 +246,8 @@ impl Following {
             begun: 0,
             over: false,
             window,
+            called_in: 0,
+            asked_in: 0,
             skipped: 0,
             failures: 0,
             unsure: false,
@@ -286,10 +294,11 @@ impl Following {
     }
 
     fn peek(&mut self) -> Next {
-        let Self { lead, evaluation, next, .. } = self;
+        let Self { lead, evaluation, next, called_in, .. } = self;
         *next.get_or_insert_with(|| {
             let mut silent = 0;
             loop {
+                *called_in = evaluation.iterations();
                 match evaluation.step() {
                     Ok(Event::Called(call)) if lead.records.get(call).is_some_and(Option::is_some) => {
                         return Next::Call(call);
@@ -308,9 +317,16 @@ impl Following {
         matches!(self.peek(), Next::Call(_)) && !self.is_past_the_last()
     }
 
-    /// Whether the slice has left the loop, or says nothing more.
-    pub(crate) fn has_left(&mut self) -> bool {
-        self.peek() == Next::Left
+    /// Whether the host may stop before the loop's end: the slice has left the loop (or says nothing more) in a later
+    /// iteration than the last result's, and a WHILE's bound stops between iterations.
+    pub(crate) fn may_stop_early(&mut self) -> bool {
+        self.peek() == Next::Left && self.evaluation.iterations() != self.asked_in
+    }
+
+    /// Whether the next WHILE is to be sent, as a result of the first one under way has come.
+    pub(crate) fn wants_more(&mut self) -> bool {
+        let short = self.begun == 0 && self.evaluation.iterations() < SHORT;
+        self.fresh && !short && !self.wanted && !self.over
     }
 
     fn is_past_the_last(&self) -> bool {
@@ -338,7 +354,7 @@ impl Following {
                 if answer == Answer::None {
                     return Taken::Yes;
                 }
-                self.asked = call;
+                (self.asked, self.asked_in) = (call, self.called_in);
                 self.question.clear();
                 self.question.extend_from_slice(record);
                 return Taken::Question;
@@ -371,11 +387,6 @@ impl Following {
     pub(crate) fn arrived(&mut self, bytes: &[u8]) -> bool {
         self.reads += 1;
         self.lead.slice.calls[self.asked].fills.is_none_or(|place| self.evaluation.fill(place, bytes))
-    }
-
-    /// Whether the slice wants the bytes of the copy that is waited for.
-    pub(crate) fn wants_bytes(&self) -> bool {
-        self.lead.slice.calls[self.asked].fills.is_some()
     }
 
     fn broken(&mut self, expected: Option<usize>, record: &[u8]) -> Taken {
@@ -485,9 +496,10 @@ mod tests {
         for (address, value) in [(64, 5_u32), (72, 1), (80, 0)] {
             assert!(following.goes_on());
             assert_eq!(following.take(&record(address, 9), SITE), Taken::Question);
-            assert!(following.wants_bytes() && following.arrived(&value.to_le_bytes()));
+            assert!(following.arrived(&value.to_le_bytes()));
         }
-        assert!(!following.goes_on() && following.has_left());
+        // The last result came in the iteration in which the loop is left: the host has left it, too.
+        assert!(!following.goes_on() && !following.may_stop_early());
         assert_eq!(following.take(&record(88, 9), SITE), Taken::Over);
     }
 
@@ -514,9 +526,9 @@ mod tests {
     #[test]
     fn the_window_grows_to_its_bound() {
         let mut following = following();
-        let bounds: Vec<u64> = (0..9).map(|_| following.bounds().0).collect();
+        let bounds: Vec<u64> = (0..8).map(|_| following.bounds().0).collect();
         assert_eq!(bounds[..3], [FIRST_WINDOW, 2 * FIRST_WINDOW, 4 * FIRST_WINDOW]);
-        assert_eq!(bounds[8], LAST_WINDOW);
+        assert_eq!(bounds[7], LAST_WINDOW);
     }
 
     #[test]
