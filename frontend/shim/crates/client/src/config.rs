@@ -180,6 +180,8 @@ pub struct Config {
     pub transport: Transport,
     pub mode: Mode,
     pub decided: Decided,
+    /// How long the host may lead a loop at first; zero: as long as it is no more iterations than it may.
+    pub lead_time: Duration,
     /// A group is sent as soon as it has this many bytes.
     pub group_bytes: usize,
     /// A group is sent when its first record is this old and the host has nothing else to do.
@@ -199,6 +201,7 @@ pub struct Config {
 
 impl Config {
     pub const GROUP_BYTES: usize = 256 * 1024;
+    pub const LEAD_TIME: Duration = Duration::from_millis(50);
     pub const AGE: Duration = Duration::from_micros(200);
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
     pub const ADMISSION_TIMEOUT: Duration = Duration::from_secs(120);
@@ -209,6 +212,7 @@ impl Config {
             endpoint,
             transport: Transport::default(),
             decided: Decided::default(),
+            lead_time: Self::LEAD_TIME,
             mode: Mode::default(),
             group_bytes: Self::GROUP_BYTES,
             age: Self::AGE,
@@ -248,6 +252,12 @@ impl Config {
         }
         if let Some(decided) = text("FARLANE_LOOPS")? {
             config.decided = decided.parse()?;
+        }
+        if let Some(milliseconds) = text("FARLANE_LEAD_MS")? {
+            let wrong = || {
+                ConfigError(format!("FARLANE_LEAD_MS is \"{milliseconds}\": it must be a whole number of milliseconds"))
+            };
+            config.lead_time = Duration::from_millis(milliseconds.parse::<u32>().map_err(|_| wrong())?.into());
         }
         if let Some(transport) = text("FARLANE_TRANSPORT")? {
             config.transport = transport.parse()?;

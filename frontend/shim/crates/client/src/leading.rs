@@ -16,6 +16,7 @@ use parking_lot::MutexGuard;
 use recorder::Reason;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 use tape::{operations, ResultRecord};
 
 /// Why a WHILE stopped, the low 8 bits of its VALUE (tape.md, "Slices").
@@ -36,13 +37,13 @@ pub(crate) enum Written {
 
 impl Shared {
     /// Has the host lead a loop at whose entry the calling thread is, or compares the loop's calls with its slice. False: neither.
-    pub(crate) fn lead(&self, lead: Lead, verify: bool) -> Result<bool, Failure> {
+    pub(crate) fn lead(&self, lead: Lead, verify: bool, time: Duration) -> Result<bool, Failure> {
         let mut outbox = self.lock_to_append()?;
         if outbox.following.is_some() {
             return Ok(false);
         }
         if verify {
-            let Some(following) = Following::new(lead, 0, true) else { return Ok(false) };
+            let Some(following) = Following::new(lead, 0, true, time) else { return Ok(false) };
             outbox.following = Some(Box::new(following));
             self.led.store(true, Ordering::Release);
             return Ok(true);
@@ -50,7 +51,7 @@ impl Shared {
         outbox.close_loops(Reason::Sync);
         let Outbox { leads, writer, .. } = &mut *outbox;
         let Some(number) = leads.define(&lead, writer) else { return Ok(false) };
-        let Some(mut following) = Following::new(lead, number, false) else { return Ok(false) };
+        let Some(mut following) = Following::new(lead, number, false, time) else { return Ok(false) };
         self.counters.round_trips.add(1);
         let inputs = following.inputs();
         let first = following.bounds();

@@ -21,7 +21,7 @@ use crate::{log, Config, Decided, Failure, Mode, OpenError, Welcome};
 use recorder::{Origin, PredictedLaunch};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tape::{operations, WriteHead, Writer};
 
 /// cudaErrorInvalidValue: no memory is of that shape.
@@ -51,6 +51,7 @@ pub struct Session {
     welcome: Welcome,
     mode: Mode,
     decided: Decided,
+    lead_time: Duration,
     report: Option<PathBuf>,
     local: bool,
     payloads: bool,
@@ -73,6 +74,7 @@ impl Session {
             welcome,
             mode: config.mode,
             decided: config.decided,
+            lead_time: config.lead_time,
             report: config.report.clone(),
             local: config.endpoint.is_local(),
             payloads: config.payloads,
@@ -268,7 +270,7 @@ impl Session {
     /// # Errors
     /// [`Failure::Dead`].
     pub fn lead(&self, lead: Lead) -> Result<bool, Failure> {
-        self.shared.lead(lead, self.decided == Decided::Verify)
+        self.shared.lead(lead, self.decided == Decided::Verify, self.lead_time)
     }
 
     /// Whether loops that have a slice are led by the host, or compared with it.

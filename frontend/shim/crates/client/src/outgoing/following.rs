@@ -5,9 +5,9 @@
 //! and not sent; each result comes from the stream that the host sends. `Following` evaluates the slice a second time,
 //! with the same results, so the host need not say what it has done.
 //!
-//! How far the host leads: each WHILE is as many iterations as the window, or 50 ms. When the first result of one has
+//! How far the host leads: each WHILE is as many iterations as the window, or 50 ms (`Config::lead_time`). When the first result of one has
 //! come, the next one is sent, so that one is under way and one waits. The first waits for a few iterations with that:
-//! many loops are short. The window grows as the program keeps up.
+//! many loops are short. The window and the time grow as the program keeps up.
 //!
 //! Where the program's records differ from the slice's, the proof of the slice is broken, and the session ends.
 
@@ -18,6 +18,7 @@ use slices::{Evaluation, Event};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tape::generated_operations as operation;
 use tape::{Answer, Writer};
 
@@ -28,8 +29,10 @@ const LAST_WINDOW: u64 = 1 << 16;
 const SHORT: u64 = 3;
 /// Bytes of results that one WHILE may have on their way.
 const WINDOW_BYTES: u64 = 4 << 20;
-/// Of one WHILE.
-pub(crate) const MICROSECONDS: u32 = 50_000;
+/// The longest time of one WHILE, where it has a bound.
+const LAST_TIME: Duration = Duration::from_secs(1);
+/// An iteration that takes as long is no short one.
+const SLOW: Duration = Duration::from_millis(2);
 /// Templates of led loops: those above are the graphs', those below the recorder's.
 const FIRST_TEMPLATE: u32 = 2816;
 const MOST: usize = 256;
@@ -200,6 +203,10 @@ pub(crate) struct Following {
     pub(crate) begun: u64,
     pub(crate) over: bool,
     window: u64,
+    /// Zero: no bound.
+    time: Duration,
+    /// When the first WHILE was made.
+    since: Instant,
     /// The iteration of the call that comes next, and that of the last result.
     called_in: u64,
     asked_in: u64,
@@ -218,7 +225,7 @@ pub(crate) struct Following {
 
 impl Following {
     /// `None`: the inputs are not those of the slice.
-    pub(crate) fn new(lead: Lead, number: u32, verifies: bool) -> Option<Self> {
+    pub(crate) fn new(lead: Lead, number: u32, verifies: bool, time: Duration) -> Option<Self> {
         let inputs: Vec<&[u8]> = lead.inputs.iter().map(Vec::as_slice).collect();
         let evaluation = Evaluation::begin(lead.slice.clone(), &inputs)?;
         let window = FIRST_WINDOW.min((WINDOW_BYTES / lead.result_bytes.max(1)).max(1));
@@ -246,6 +253,8 @@ impl Following {
             begun: 0,
             over: false,
             window,
+            time,
+            since: Instant::now(),
             called_in: 0,
             asked_in: 0,
             skipped: 0,
@@ -275,10 +284,11 @@ impl Following {
 
     /// The bounds of the next WHILE: iterations and microseconds.
     pub(crate) fn bounds(&mut self) -> (u64, u32) {
-        let window = self.window;
+        let (window, time) = (self.window, self.time);
         let most = LAST_WINDOW.min((WINDOW_BYTES / self.lead.result_bytes.max(1)).max(1));
         self.window = (window * 2).min(most);
-        (window, MICROSECONDS)
+        self.time = (time * 2).min(LAST_TIME);
+        (window, u32::try_from(time.as_micros()).unwrap_or(u32::MAX))
     }
 
     /// The bounds of the last WHILE before another thread may use CUDA: to the end of the iteration under way.
@@ -325,7 +335,7 @@ impl Following {
 
     /// Whether the next WHILE is to be sent, as a result of the first one under way has come.
     pub(crate) fn wants_more(&mut self) -> bool {
-        let short = self.begun == 0 && self.evaluation.iterations() < SHORT;
+        let short = self.begun == 0 && self.evaluation.iterations() < SHORT && self.since.elapsed() < SLOW;
         self.fresh && !short && !self.wanted && !self.over
     }
 
@@ -487,7 +497,7 @@ mod tests {
             thread: 1,
             result_bytes: 4,
         };
-        Following::new(lead, 0, false).expect("its inputs")
+        Following::new(lead, 0, false, Duration::from_millis(50)).expect("its inputs")
     }
 
     #[test]
@@ -526,7 +536,8 @@ mod tests {
     #[test]
     fn the_window_grows_to_its_bound() {
         let mut following = following();
-        let bounds: Vec<u64> = (0..8).map(|_| following.bounds().0).collect();
+        let (bounds, times): (Vec<u64>, Vec<u32>) = (0..8).map(|_| following.bounds()).unzip();
+        assert_eq!((times[0], times[1], times[7]), (50_000, 100_000, 1_000_000));
         assert_eq!(bounds[..3], [FIRST_WINDOW, 2 * FIRST_WINDOW, 4 * FIRST_WINDOW]);
         assert_eq!(bounds[7], LAST_WINDOW);
     }
