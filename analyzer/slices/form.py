@@ -207,7 +207,8 @@ class Call(NamedTuple):
     """A CUDA call of the loop.
 
     Attributes:
-        site: as the manifest's sites: the return address; of a launch that of the pushed configuration.
+        site: as the manifest's sites: the return address; of a launch that of the pushed configuration; 0 where a jump
+            makes the call, and the return address is a caller's.
         name: the function; `launch`.
         arguments: all that the device's host must know.
         source: the bytes that a copy to the device carries.

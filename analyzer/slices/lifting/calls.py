@@ -88,6 +88,11 @@ def hopeless(name: str) -> str | None:
     return reasons.EXCEPTIONS if name.startswith("__cxa_") else reasons.UNKNOWN_FUNCTION
 
 
+def _site(instruction: Instruction) -> int:
+    """The return address; 0 where the call ends its function by a jump, for it is then the caller's."""
+    return instruction.end if instruction.mnemonic == "call" else 0
+
+
 class Calls(Packed):
     """Executes calls; the call of the slice, where it is one, is given back."""
 
@@ -218,7 +223,7 @@ class Calls(Packed):
         if roles is None or set(roles.split()) & {"d", "s", "h"}:
             raise RefusedError(reasons.UNKNOWN_API, where)
         self.check(instruction, where)
-        call = RawCall(instruction.end, name)
+        call = RawCall(_site(instruction), name)
         for index, role in enumerate(roles.split()):
             if role in ("v", "w"):
                 size = 8 if role == "v" else 4
@@ -242,7 +247,7 @@ class Calls(Packed):
             raise RefusedError(reasons.UNKNOWN_COPY, where)
         self.check(instruction, where)
         size = self._constant(state, form.size)
-        call = RawCall(instruction.end, name)
+        call = RawCall(_site(instruction), name)
         for index, role in enumerate(interface.ROLES[name].split()):
             to_host, from_host = direction == DEVICE_TO_HOST, direction == HOST_TO_DEVICE
             host = (index == form.destination and to_host) or (index == form.source and from_host)

@@ -121,7 +121,7 @@ def test_random_programs(seed: int, toolchain: Callable[..., Toolchain], tmp_pat
     program_path = compile_program(toolchain("13.0"), [path], path.stem, Build((0, 2, 3)[seed % 3], "compute_75"))
     program, found = slices.sliced(program_path)
     held = [(name, each.slice) for name, all_ in found.items() for each in all_ if each.slice is not None]
-    assert len(held) > 8
+    assert len(held) > 5
     findings, within = slices.Findings(), slices.nested(program, found)
     for draw in range(3):
         records = slices.record(program_path, program, [slice_ for _, slice_ in held], draw, tmp_path)

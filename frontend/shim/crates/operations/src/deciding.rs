@@ -72,7 +72,7 @@ fn lead(beginning: &Beginning) -> Result<Lead, Refusal> {
         key: beginning.sliced.number,
         slice: slice.clone(),
         slice_bytes: beginning.sliced.bytes,
-        sites: slice.calls.iter().map(|call| beginning.address(call.site) as u64).collect(),
+        sites: slice.calls.iter().map(|call| beginning.site(call.site)).collect(),
         body,
         records: ranges,
         holes,

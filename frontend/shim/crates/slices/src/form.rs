@@ -191,7 +191,7 @@ pub struct Argument {
 /// A CUDA call of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The return address; of a launch that of the pushed configuration.
+    /// The return address; of a launch that of the pushed configuration. 0: it is a caller's.
     pub site: u64,
     pub name: String,
     pub arguments: Vec<Argument>,

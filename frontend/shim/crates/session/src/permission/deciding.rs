@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use client::Section;
-use slices::form::{Origin, Spot};
+use manifest::DEFER_READ;
+use slices::form::{Call, Origin, Spot};
 use slices::Slice;
 
 use super::thread::THREAD;
@@ -91,6 +92,15 @@ impl Beginning {
         Some(self.address(argument.value.cast_unsigned()))
     }
 
+    /// A call's site in the process; 0: it is not known.
+    pub fn site(&self, link_time: u64) -> u64 {
+        if link_time == 0 {
+            0
+        } else {
+            self.address(link_time) as u64
+        }
+    }
+
     /// Where a place of the object is in the process.
     pub fn address(&self, link_time: u64) -> usize {
         self.used.object.bias.wrapping_add(link_time as usize)
@@ -133,7 +143,7 @@ pub fn begin() -> Option<Beginning> {
     let site: &'static Site = THREAD.try_with(|thread| thread.site.get()).ok().flatten()?;
     let sliced = site.sliced()?;
     let session = process::opened_session().filter(|session| session.can_lead())?;
-    if session.is_followed() {
+    if session.is_followed() || waits_anyway(sliced, site.used) {
         return None;
     }
     if let Err(why) = admit(sliced) {
@@ -144,6 +154,17 @@ pub fn begin() -> Option<Beginning> {
     let inputs: Option<Vec<Vec<u8>>> =
         sliced.slice.inputs.iter().map(|input| taken(input, &registers, site.used)).collect();
     Some(Beginning { sliced, used: site.used, inputs: inputs? })
+}
+
+/// Whether all copies to the host of a loop may wait for others by the manifest's permissions: it costs no more to make it as it stands.
+fn waits_anyway(sliced: &Sliced, used: &Used) -> bool {
+    let address = |call: &Call| used.object.bias.wrapping_add(call.site as usize);
+    let to_host = |call: &&Call| {
+        let copies = call.name.contains("Memcpy") && !call.name.contains("ToSymbol");
+        copies && call.arguments.iter().all(|argument| argument.number != 0)
+    };
+    let mut copies = sliced.slice.calls.iter().filter(to_host);
+    copies.all(|call| manifests::find(address(call)).is_some_and(|site| site.entry.permissions & DEFER_READ != 0))
 }
 
 /// Whether the host may lead a loop, as things are.
