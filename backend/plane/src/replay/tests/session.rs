@@ -127,7 +127,7 @@ impl Control for Fake {
 }
 
 /// A guest that goes after so many replies: a mutated loop may have no end.
-const PATIENCE: usize = 4;
+const PATIENCE: usize = 16;
 
 #[derive(Default)]
 struct Kept(Vec<Vec<u8>>);
