@@ -135,7 +135,7 @@ def _require_protection(endpoints: Sequence[Endpoint], folder: Folder, insecure:
             )
         if not endpoint.local and not is_encrypted(endpoint) and not insecure:
             raise SecurityError(
-                f"other machines could reach {endpoint} without encryption, and nobody would be asked who they are: run "
+                f"other machines could reach {endpoint} without encryption, and no guest would have to say who it is: run "
                 f"`farlane host init` once, and listen on {str(endpoint).replace(PLAIN, TLS, 1)}; --insecure if you mean it"
             )
 

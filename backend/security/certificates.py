@@ -73,7 +73,7 @@ def create_guest(folder: Folder, name: str, days: int) -> tuple[bytes, bytes, by
 
 
 def create_entrance() -> Entrance:
-    """For the process of one session. Nobody has signed it: the guest knows it from the host, byte for byte."""
+    """For the process of one session. It has no signer: the guest knows it from the host, byte for byte."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("Farlane session")
     certificate = (

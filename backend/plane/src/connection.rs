@@ -32,7 +32,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 const FRAME_BYTES: u32 = 1 << 20;
 /// How long a guest may take for TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long an encrypted connection may be without a call: whoever has made it has shown nothing yet, or nothing that counts.
+/// How long an encrypted connection may be without a call: its peer has shown nothing yet, or nothing that counts.
 const STRANGER: Duration = Duration::from_secs(10);
 /// The longest header that is kept of what a guest shows to be let in.
 const AUTHORIZATION_BYTES: usize = 512;

@@ -90,6 +90,25 @@ def content(holes: list[tuple[int, int]], records: bytes) -> bytes:
     return b"".join(struct.pack("<IB3x", *hole) for hole in holes) + records
 
 
+def submitted(
+    host: Host, session: Any, group: int, tape: bytes, seconds: float, outcomes: Counter[str]
+) -> list[bytes] | None:
+    """The replies to a group; None: it has ended the session. A mutated loop may have no end: the guest then goes away."""
+    timer = threading.Timer(seconds, session.interrupt)
+    timer.start()
+    try:
+        replies = list(session.submit(group, tape, True))
+    except (ProtocolError, DeadTransport) as ended:
+        outcomes["refused" if isinstance(ended, ProtocolError) else "interrupted"] += 1
+        host.end(session, "fuzz")
+        return None
+    finally:
+        timer.cancel()
+        timer.join()
+    outcomes["answered"] += 1
+    return replies
+
+
 @pytest.mark.parametrize("device", ["null", "sim"])
 def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("ERROR", "farlane")
@@ -121,23 +140,8 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
             )
         )
         group += 1
-        # A mutated count may be anything: whoever waits too long goes away.
-        timer = threading.Timer(0.5, session.interrupt)
-        timer.start()
-        try:
-            for _ in session.submit(group, tape, True):
-                pass
-            outcomes["answered"] += 1
+        if submitted(host, session, group, tape, 0.5, outcomes) is not None:
             given[number] = widths
-        except ProtocolError:
-            outcomes["refused"] += 1
-            host.end(session, "fuzz")
-        except DeadTransport:
-            outcomes["interrupted"] += 1
-            host.end(session, "fuzz")
-        finally:
-            timer.cancel()
-            timer.join()
         if session.closed or session.resources.standing.interrupted:
             host.end(session, "fuzz")
             session = None
@@ -177,22 +181,9 @@ def test_mutated_slices(device: str, caplog: pytest.LogCaptureFixture) -> None:
         again = encode("WHILE", 0, 5, 2, 0, 0, flags=1)
         tape = counting_template(base) + slice_record(whole, size) + mutate(rng, loop + again * rng.randrange(2))
         group += 1
-        timer = threading.Timer(0.2, session.interrupt)  # a mutated loop may have no end
-        timer.start()
-        try:
-            replies = list(session.submit(group, tape, True))
-            outcomes["answered"] += 1
-            values = [3 << 8 | 1, 50 << 8]
-            outcomes["decided"] += any(struct.pack("<Q", value) in reply for reply in replies for value in values)
-        except ProtocolError:
-            outcomes["refused"] += 1
-            host.end(session, "fuzz")
-        except DeadTransport:
-            outcomes["interrupted"] += 1
-            host.end(session, "fuzz")
-        finally:
-            timer.cancel()
-            timer.join()
+        replies = submitted(host, session, group, tape, 0.2, outcomes) or []
+        values = [3 << 8 | 1, 50 << 8]
+        outcomes["decided"] += any(struct.pack("<Q", value) in reply for reply in replies for value in values)
         if session.closed or session.resources.standing.interrupted:
             host.end(session, "fuzz")
             session = None

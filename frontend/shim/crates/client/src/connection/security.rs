@@ -228,7 +228,7 @@ fn bearer(token: &str) -> Result<MetadataValue<Ascii>, String> {
     Ok(value)
 }
 
-/// Takes this one certificate and no other, whoever has signed it.
+/// Takes this one certificate and no other, whatever its signature.
 #[derive(Debug)]
 struct Pinned {
     certificate: CertificateDer<'static>,
