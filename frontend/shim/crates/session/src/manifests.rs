@@ -24,7 +24,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use client::{Mode, Session};
 use manifest::code::Expression;
-use manifest::{Manifest, CONDITIONAL, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC, MAX_BYTES};
+use manifest::{Manifest, CONDITIONAL, DEFER_READ, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC, MAX_BYTES};
+use slices::form::Call;
 use slices::Slice;
 
 use self::objects::Object;
@@ -274,11 +275,19 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
     true
 }
 
-/// The slices by their entries. One that cannot be read is left out: its loop is the program's.
+/// The slices by their entries. One that cannot be read is left out, and so is that of a loop whose copies to the host
+/// may all wait by the manifest's permissions: it costs no more where the program makes it.
 fn slices_of(used: &'static Used) -> HashMap<u64, &'static Sliced> {
     let mut found = HashMap::new();
+    let deferring = used.manifest.sites().filter(|site| site.permissions & DEFER_READ != 0);
+    let deferring: HashSet<u64> = deferring.map(|site| site.return_address).collect();
+    let to_host = |call: &&Call| {
+        let copies = call.name.contains("Memcpy") && !call.name.contains("ToSymbol");
+        copies && call.arguments.iter().all(|argument| argument.number != 0)
+    };
     for (in_loop, bytes) in used.manifest.slices() {
         match Slice::read(bytes) {
+            Ok(slice) if slice.calls.iter().filter(to_host).all(|call| deferring.contains(&call.site)) => {}
             Ok(slice) => {
                 let number = SLICES.fetch_add(1, Relaxed);
                 let sliced = Sliced { slice: Arc::new(slice), bytes, in_loop, number };

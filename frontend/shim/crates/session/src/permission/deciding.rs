@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use client::Section;
-use manifest::DEFER_READ;
-use slices::form::{Call, Origin, Spot};
+use slices::form::{Origin, Spot};
 use slices::Slice;
 
 use super::thread::THREAD;
@@ -143,7 +142,7 @@ pub fn begin() -> Option<Beginning> {
     let site: &'static Site = THREAD.try_with(|thread| thread.site.get()).ok().flatten()?;
     let sliced = site.sliced()?;
     let session = process::opened_session().filter(|session| session.can_lead())?;
-    if session.is_followed() || waits_anyway(sliced, site.used) {
+    if session.is_followed() {
         return None;
     }
     if let Err(why) = admit(sliced) {
@@ -154,17 +153,6 @@ pub fn begin() -> Option<Beginning> {
     let inputs: Option<Vec<Vec<u8>>> =
         sliced.slice.inputs.iter().map(|input| taken(input, &registers, site.used)).collect();
     Some(Beginning { sliced, used: site.used, inputs: inputs? })
-}
-
-/// Whether all copies to the host of a loop may wait for others by the manifest's permissions: it costs no more to make it as it stands.
-fn waits_anyway(sliced: &Sliced, used: &Used) -> bool {
-    let address = |call: &Call| used.object.bias.wrapping_add(call.site as usize);
-    let to_host = |call: &&Call| {
-        let copies = call.name.contains("Memcpy") && !call.name.contains("ToSymbol");
-        copies && call.arguments.iter().all(|argument| argument.number != 0)
-    };
-    let mut copies = sliced.slice.calls.iter().filter(to_host);
-    copies.all(|call| manifests::find(address(call)).is_some_and(|site| site.entry.permissions & DEFER_READ != 0))
 }
 
 /// Whether the host may lead a loop, as things are.
