@@ -5,8 +5,8 @@
 //! Source: protos/tape.md, "Slices".
 
 use super::template::Template;
-use slices::form::{Call, Place, Spot};
-use slices::{Evaluation, Slice};
+use slices::form::{Place, Spot};
+use slices::{Evaluation, Filling, Slice};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tape::operations::code;
@@ -17,17 +17,6 @@ pub const MAX_NUMBER: u32 = 1023;
 const MAX_CONTENT: usize = 16 << 20;
 const NO_RECORD: u32 = u32::MAX;
 const ENTRY: usize = 8;
-
-/// A hole, and what a call puts into it.
-#[derive(Debug, Clone, Copy)]
-struct Filling {
-    from: Spot,
-    /// Bits of the value below the hole's.
-    shift: u32,
-    /// In the body.
-    at: usize,
-    width: usize,
-}
 
 /// The record that a call makes.
 #[derive(Debug)]
@@ -43,8 +32,7 @@ impl Made {
     /// Puts the call's arguments into the body.
     pub(crate) fn fill(&self, evaluation: &Evaluation, body: &mut [u8]) {
         for filling in &self.fillings {
-            let value = evaluation.number(filling.from).unwrap_or_default() >> filling.shift;
-            body[filling.at..filling.at + filling.width].copy_from_slice(&value.to_le_bytes()[..filling.width]);
+            filling.fill(evaluation, body);
         }
     }
 }
@@ -212,38 +200,16 @@ fn read_filling(
     let Some(called) = slice.calls.get(usize::from(call)) else {
         return Err(format!("call {call} of {}", slice.calls.len()));
     };
-    let (from, size) = value(called, part, argument)?;
     let hole = template.holes[index];
-    let width = u16::from(hole.width);
-    if offset.checked_add(width).is_none_or(|end| end > size) {
-        return Err(format!("{width} bytes at {offset} of a value of {size}"));
-    }
+    let filling = Filling::new(called, (part, argument), offset, hole.offset, hole.width)?;
     let Some((record, fillings, _)) = &mut calls[usize::from(call)] else {
         return Err("the call makes no record".to_owned());
     };
     if hole.record != *record {
         return Err(format!("it lies in record {}, the call makes record {record}", hole.record));
     }
-    let (from, shift) = match from {
-        Spot::Register { number, width } => (Spot::Register { number, width }, 8 * u32::from(offset)),
-        Spot::Memory(place) => (Spot::Memory(Place { offset: place.offset + offset, size: width }), 0),
-    };
-    fillings.push(Filling { from, shift, at: hole.offset, width: width.into() });
+    fillings.push(filling);
     Ok(())
-}
-
-/// Where a value of a call stands, and its bytes.
-fn value(call: &Call, part: u8, argument: u8) -> Result<(Spot, u16), String> {
-    let spot = match (part, argument) {
-        (0, _) => call.arguments.get(usize::from(argument)).map(|argument| argument.value),
-        (1, 0) => call.source.map(Spot::Memory),
-        _ => None,
-    };
-    match spot {
-        Some(Spot::Register { number, width }) => Ok((Spot::Register { number, width }, width)),
-        Some(Spot::Memory(place)) => Ok((Spot::Memory(place), place.size)),
-        None => Err(format!("the call has no part {part} with the argument {argument}")),
-    }
 }
 
 /// The slices of a session.

@@ -8,7 +8,8 @@
 
 use crate::incoming::awaited::Awaited;
 use crate::incoming::waiter::{Next, Piece, Waiter};
-use crate::outgoing::following::{Following, Lead, Taken};
+use crate::outgoing::following::{Following, Taken};
+use crate::outgoing::lead::Lead;
 use crate::outgoing::outbox::Outbox;
 use crate::shared::{Shared, UNKNOWN};
 use crate::{log, Failure};
@@ -42,37 +43,31 @@ impl Shared {
         if outbox.following.is_some() {
             return Ok(false);
         }
-        if verify {
-            let Some(following) = Following::new(lead, 0, true, time) else { return Ok(false) };
-            outbox.following = Some(Box::new(following));
-            self.led.store(true, Ordering::Release);
-            return Ok(true);
+        let mut number = 0;
+        if !verify {
+            outbox.close_loops(Reason::Sync);
+            let Outbox { leads, writer, .. } = &mut *outbox;
+            let Some(defined) = leads.define(&lead, writer) else { return Ok(false) };
+            number = defined;
         }
-        outbox.close_loops(Reason::Sync);
-        let Outbox { leads, writer, .. } = &mut *outbox;
-        let Some(number) = leads.define(&lead, writer) else { return Ok(false) };
-        let Some(mut following) = Following::new(lead, number, false, time) else { return Ok(false) };
-        self.counters.round_trips.add(1);
-        let inputs = following.inputs();
+        let Some(mut following) = Following::new(lead, number, verify, time) else { return Ok(false) };
         let first = following.bounds();
-        self.post_while(&mut outbox, &mut following, Some(&inputs), first)?;
         outbox.following = Some(Box::new(following));
+        if !verify {
+            self.counters.round_trips.add(1);
+            self.post_while(&mut outbox, false, first)?;
+        }
         self.led.store(true, Ordering::Release);
         Ok(true)
     }
 
-    /// Sends a WHILE, whose results come as a stream.
-    fn post_while(
-        &self,
-        outbox: &mut Outbox,
-        following: &mut Following,
-        inputs: Option<&[u8]>,
-        (iterations, microseconds): (u64, u32),
-    ) -> Result<(), Failure> {
+    /// Sends a WHILE of the loop that is followed; its results come as a stream.
+    fn post_while(&self, outbox: &mut Outbox, continued: bool, bounds: (u64, u32)) -> Result<(), Failure> {
         let (slot, waiter) = (outbox.mint_slot(), Arc::new(Waiter::for_stream()));
-        let number = following.number;
-        let (continued, inputs) = (inputs.is_none(), inputs.unwrap_or_default());
-        operations::while_(&mut outbox.writer, number, slot, iterations, microseconds, continued, inputs);
+        let Some(following) = &mut outbox.following else { return Err(UNKNOWN) };
+        let inputs = if continued { Vec::new() } else { following.inputs() };
+        let ((iterations, microseconds), number) = (bounds, following.number);
+        operations::while_(&mut outbox.writer, number, slot, iterations, microseconds, continued, &inputs);
         following.streams.push_back(waiter.clone());
         self.send(outbox, Some(Awaited::streamed(slot, waiter)))
     }
@@ -94,6 +89,23 @@ impl Shared {
         }
         let _ = self.end_led(&mut outbox);
         false
+    }
+
+    /// What is behind `mark` was appended.
+    #[inline]
+    pub(crate) fn appended(&self, outbox: &mut Outbox, mark: usize) -> Result<Written, Failure> {
+        if outbox.writer.len() == mark {
+            return Ok(Written::Nothing);
+        }
+        if self.is_led() {
+            let written = self.follow(outbox, mark)?;
+            if matches!(written, Written::OnTape | Written::Compared) {
+                outbox.appended(mark, self.origin());
+            }
+            return Ok(written);
+        }
+        outbox.appended(mark, self.origin());
+        Ok(Written::OnTape)
     }
 
     /// A call of the program has failed and made no record.
@@ -123,17 +135,18 @@ impl Shared {
     /// What was written behind `mark`, while the host leads.
     #[cold]
     pub(crate) fn follow(&self, outbox: &mut Outbox, mark: usize) -> Result<Written, Failure> {
-        let origin = (self.origin())();
-        let records = outbox.writer.as_slice()[mark..].to_vec();
-        let verifies = outbox.following.as_ref().is_some_and(|following| following.verifies);
+        let site = (self.origin())().site;
+        let Outbox { writer, following: Some(following), .. } = outbox else { return Ok(Written::OnTape) };
+        let verifies = following.verifies;
         let mut written = if verifies { Written::OnTape } else { Written::Led };
+        let records = &writer.as_slice()[mark..];
         let mut at = 0;
         while let Some(length) = tape::record_length(&records[at..]) {
-            let Some(following) = &mut outbox.following else { return Ok(Written::OnTape) };
-            match following.take(&records[at..at + length], origin.site) {
+            match following.take(&records[at..at + length], site) {
                 Taken::Yes => {}
                 Taken::Question => written = if verifies { Written::Compared } else { Written::Question },
                 Taken::Over if at == 0 => {
+                    let records = records.to_vec();
                     outbox.writer.truncate(mark);
                     self.end_led(outbox)?;
                     outbox.writer.records(&records);
@@ -154,28 +167,30 @@ impl Shared {
     pub(crate) fn compare(&self, question: &Waiter) -> Result<(), Failure> {
         let Some(answer) = self.wait(question) else { return Err(self.over()) };
         let mut outbox = self.lock_running()?;
-        let Some(following) = &mut outbox.following else { return Ok(()) };
         if answer.error != 0 {
             return self.end_led(&mut outbox);
         }
         // SAFETY: what was asked is there, and the thread that asked has not returned to the program.
         let bytes = unsafe { question.copied() };
-        if !following.arrived(&bytes) {
-            return Err(self.break_off("a copy of a loop has another size than its slice says"));
+        self.hand_over(&mut outbox, &bytes)
+    }
+
+    /// The slice is given what a copy to the host has brought.
+    fn hand_over(&self, outbox: &mut Outbox, bytes: &[u8]) -> Result<(), Failure> {
+        if outbox.following.as_mut().is_none_or(|following| following.arrived(bytes)) {
+            return Ok(());
         }
-        Ok(())
+        Err(self.break_off("a copy of a loop has another size than its slice says"))
     }
 
     /// The program has left the loop, or the host leads no further. What the host has still to do of it, it does.
     pub(crate) fn end_led(&self, outbox: &mut Outbox) -> Result<(), Failure> {
-        let Some(mut following) = outbox.following.take() else { return Ok(()) };
-        self.led.store(false, Ordering::Release);
+        let Some(following) = &mut outbox.following else { return Ok(()) };
         following.count(&mut outbox.leads.counts);
-        let told = if !following.verifies && !following.over && following.may_stop_early() {
-            self.post_while(outbox, &mut following, None, (0, 0))
-        } else {
-            Ok(())
-        };
+        let more = !following.verifies && !following.over && following.may_stop_early();
+        let told = if more { self.post_while(outbox, true, (0, 0)) } else { Ok(()) };
+        outbox.following = None;
+        self.led.store(false, Ordering::Release);
         self.led_ended.notify_all();
         told
     }
@@ -205,14 +220,18 @@ impl Shared {
                     let why = "a loop that the host leads has ended there, and not here";
                     return Err(self.break_off(why));
                 }
-                outbox = self.go_on(outbox)?;
+                // Nothing is under way: the program waits for what is asked now.
+                self.counters.round_trips.add(1);
+                let bounds = if following.wanted { following.last_bounds() } else { following.bounds() };
+                self.post_while(&mut outbox, true, bounds)?;
                 continue;
             };
             match stream.next() {
                 Next::Piece(piece) => {
                     if following.wants_more() {
                         following.fresh = false;
-                        outbox = self.lead_on(outbox)?;
+                        let bounds = following.bounds();
+                        self.post_while(&mut outbox, true, bounds)?;
                     }
                     let Some(following) = &mut outbox.following else { return Err(UNKNOWN) };
                     if following.skipped > 0 && piece.data.is_none() && piece.error == 0 {
@@ -233,12 +252,8 @@ impl Shared {
                         return Ok((outbox, true));
                     }
                     if done {
-                        let Some(following) = &mut outbox.following else { return Err(UNKNOWN) };
-                        let fits = following.arrived(&bytes);
-                        return match fits {
-                            true => Ok((outbox, true)),
-                            false => Err(self.break_off("a copy of a loop has another size than its slice says")),
-                        };
+                        self.hand_over(&mut outbox, &bytes)?;
+                        return Ok((outbox, true));
                     }
                 }
                 Next::Over(answer) => {
@@ -255,26 +270,6 @@ impl Shared {
                 Next::Dead => return Err(self.over()),
             }
         }
-    }
-
-    /// Nothing is under way: the host is to go on, which is a round trip.
-    #[cold]
-    fn go_on<'a>(&'a self, mut outbox: MutexGuard<'a, Outbox>) -> Result<MutexGuard<'a, Outbox>, Failure> {
-        self.counters.round_trips.add(1);
-        let Some(mut following) = outbox.following.take() else { return Err(UNKNOWN) };
-        let bounds = if following.wanted { following.last_bounds() } else { following.bounds() };
-        let sent = self.post_while(&mut outbox, &mut following, None, bounds);
-        outbox.following = Some(following);
-        sent.map(|()| outbox)
-    }
-
-    /// The host may go further: the first result of what it does has come.
-    fn lead_on<'a>(&'a self, mut outbox: MutexGuard<'a, Outbox>) -> Result<MutexGuard<'a, Outbox>, Failure> {
-        let Some(mut following) = outbox.following.take() else { return Err(UNKNOWN) };
-        let bounds = following.bounds();
-        let sent = self.post_while(&mut outbox, &mut following, None, bounds);
-        outbox.following = Some(following);
-        sent.map(|()| outbox)
     }
 
     /// Waits for the end of a WHILE that has met an error: what becomes of the context is known then.

@@ -39,7 +39,7 @@ pub use incoming::destination::Destination;
 pub use incoming::output::Output;
 pub use incoming::waiter::Answer;
 pub use outgoing::append::Append;
-pub use outgoing::following::{Lead, LeadHole};
+pub use outgoing::lead::{Lead, LeadHole};
 pub use recorder::{Origin, PredictedLaunch};
 pub use report::counters::{Counter, Counters};
 pub use report::{log, CallSummary, Section};

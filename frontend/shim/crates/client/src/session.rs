@@ -5,6 +5,8 @@
 //! Locking: see `shared`. A session that has ended, died or was left behind by a fork is known by its phase, which is
 //! looked at before any lock, so that the child of a fork never touches a lock that a vanished thread may hold.
 
+mod led;
+
 use crate::connection::objects::Upload;
 use crate::connection::transport;
 use crate::generated_farlane_v1::Object;
@@ -13,7 +15,6 @@ use crate::incoming::destination::Destination;
 use crate::incoming::output::Output;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::outgoing::append::Append;
-use crate::outgoing::following::Lead;
 use crate::report::counters::Counters;
 use crate::report::{self, CallSummary};
 use crate::shared::Shared;
@@ -26,9 +27,6 @@ use tape::{operations, WriteHead, Writer};
 
 /// cudaErrorInvalidValue: no memory is of that shape.
 const UNUSABLE_DESTINATION: Failure = Failure::Cuda { code: 1, sticky: false };
-
-/// The first version of the tape with slices.
-const WITH_SLICES: u32 = 6;
 
 /// What the guest says first.
 #[derive(Debug, Clone)]
@@ -263,45 +261,6 @@ impl Session {
     /// sent with that. Only a guess: every record is compared.
     pub fn predict(&self, thread: u64, iterations: u64, records: &[PredictedLaunch]) {
         self.shared.predict(thread, iterations, records);
-    }
-
-    /// Has the host lead a loop, at whose entry the calling thread is. False: it does not.
-    ///
-    /// # Errors
-    /// [`Failure::Dead`].
-    pub fn lead(&self, lead: Lead) -> Result<bool, Failure> {
-        self.shared.lead(lead, self.decided == Decided::Verify, self.lead_time)
-    }
-
-    /// Whether loops that have a slice are led by the host, or compared with it.
-    #[must_use]
-    pub fn can_lead(&self) -> bool {
-        let wanted = match self.decided {
-            Decided::Auto => self.welcome.tape_version >= WITH_SLICES,
-            Decided::Off => false,
-            Decided::Verify => true,
-        };
-        wanted && self.mode == Mode::Loops
-    }
-
-    /// Whether the host leads a loop.
-    #[must_use]
-    #[inline]
-    pub fn is_led(&self) -> bool {
-        self.shared.is_led()
-    }
-
-    /// The calling thread is at the entry of a loop: whether it is in one that the host leads.
-    #[must_use]
-    pub fn is_followed(&self) -> bool {
-        self.shared.is_followed()
-    }
-
-    /// A call of the program has failed.
-    pub fn call_failed(&self) {
-        if self.shared.is_led() {
-            self.shared.call_failed();
-        }
     }
 
     /// A loop has ended: sends what of it is held within 20 us, without waiting for an answer (where there is no age

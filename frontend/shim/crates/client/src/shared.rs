@@ -13,7 +13,7 @@ use crate::incoming::output::Held;
 use crate::incoming::reading::Reading;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::leading::Written;
-use crate::outgoing::append::{refuse, Append};
+use crate::outgoing::append::{refuse, Append, Whole};
 use crate::outgoing::outbox::{Bulk, Outbox, Sent};
 use crate::report::counters::Counters;
 use crate::report::Section;
@@ -188,23 +188,6 @@ impl Shared {
             return Err(refuse(&mut outbox.writer, mark, oversized));
         }
         self.appended(outbox, mark)
-    }
-
-    /// What is behind `mark` was appended.
-    #[inline]
-    pub(crate) fn appended(&self, outbox: &mut Outbox, mark: usize) -> Result<Written, Failure> {
-        if outbox.writer.len() == mark {
-            return Ok(Written::Nothing);
-        }
-        if self.is_led() {
-            let written = self.follow(outbox, mark)?;
-            if matches!(written, Written::OnTape | Written::Compared) {
-                outbox.appended(mark, self.origin());
-            }
-            return Ok(written);
-        }
-        outbox.appended(mark, self.origin());
-        Ok(Written::OnTape)
     }
 
     #[inline]
@@ -414,19 +397,4 @@ impl Shared {
 /// Who appends, where nobody has said how to tell.
 fn anywhere() -> Origin {
     Origin::default()
-}
-
-/// Takes back what a panic (or an encoder that forgot its `end`) left unfinished.
-struct Whole<'a> {
-    writer: &'a mut Writer,
-    mark: usize,
-}
-
-impl Drop for Whole<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if !self.writer.is_between_records() {
-            self.writer.truncate(self.mark);
-        }
-    }
 }

@@ -30,6 +30,7 @@ mod run;
 mod templates;
 
 pub use engine::{PredictedLaunch, Recorder};
+pub use templates::MAX_NUMBERS;
 
 /// Where a record comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

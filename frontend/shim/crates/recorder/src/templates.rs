@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const MAX_TEMPLATES: usize = 4096;
 /// The numbers from here on are those of loops that the host leads, and of the program's graphs.
-const MAX_NUMBERS: usize = 2816;
+pub const MAX_NUMBERS: u16 = 2816;
 /// Bytes of all templates that were sent, as long as the host holds them.
 const MAX_CONTENT: usize = 8 << 20;
 /// Bytes of all bodies that were not sent.
@@ -268,7 +268,7 @@ impl Templates {
     /// Gives a private template its number: from now on the host knows it. `None` when none can be had.
     pub(crate) fn publish(&mut self, place: u32) -> Option<u16> {
         let bytes = self.get(place)?.body.content_bytes();
-        let full = usize::from(self.numbers) >= MAX_NUMBERS || self.content + bytes > MAX_CONTENT;
+        let full = self.numbers >= MAX_NUMBERS || self.content + bytes > MAX_CONTENT;
         let number = if full { self.oldest(bytes)? } else { self.numbers };
         if !full {
             self.numbers += 1;

@@ -181,6 +181,17 @@ pub enum Spot {
     Memory(Place),
 }
 
+impl Spot {
+    /// Its bytes.
+    #[must_use]
+    pub const fn size(self) -> u16 {
+        match self {
+            Self::Register { width, .. } => width,
+            Self::Memory(place) => place.size,
+        }
+    }
+}
+
 /// What a call is passed. `number`: of the parameter, as the manifest counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Argument {

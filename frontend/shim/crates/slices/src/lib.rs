@@ -5,6 +5,7 @@
 //! and ends each iteration. [`Evaluation`] computes one, from call to call.
 //!
 //! - [`form`]: what a slice is; `read`: from bytes; `check`: the rules
+//! - [`Filling`]: what calls put into records
 //! - [`invariant`]: what is the same in all iterations
 //! - `prepare`: a slice's blocks as they are evaluated
 //! - `arithmetic`: exact results of x86-64's operations; [`evaluate`]: the calls of a loop, one after the other
@@ -15,6 +16,7 @@
 mod arithmetic;
 mod check;
 pub mod evaluate;
+mod filling;
 pub mod form;
 pub mod invariant;
 mod prepare;
@@ -23,6 +25,7 @@ mod read;
 mod tests;
 
 pub use evaluate::{Evaluation, Event, Stuck};
+pub use filling::Filling;
 pub use form::Slice;
 
 /// The rule of the form that bytes break.

@@ -64,3 +64,18 @@ pub(crate) fn refuse(writer: &mut Writer, mark: usize, oversized: tape::Oversize
     log::error(format_args!("{oversized}"));
     UNKNOWN
 }
+
+/// Takes back what a panic (or an encoder that forgot its `end`) left unfinished.
+pub(crate) struct Whole<'a> {
+    pub(crate) writer: &'a mut Writer,
+    pub(crate) mark: usize,
+}
+
+impl Drop for Whole<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.writer.is_between_records() {
+            self.writer.truncate(self.mark);
+        }
+    }
+}

@@ -5,22 +5,19 @@
 //! and not sent; each result comes from the stream that the host sends. `Following` evaluates the slice a second time,
 //! with the same results, so the host need not say what it has done.
 //!
-//! How far the host leads: each WHILE is as many iterations as the window, or 50 ms (`Config::lead_time`). When the first result of one has
-//! come, the next one is sent, so that one is under way and one waits. The first waits for a few iterations with that:
-//! many loops are short. The window and the time grow as the program keeps up.
+//! How far the host leads: each WHILE is as many iterations as the window, or 50 ms (`Config::lead_time`). When the
+//! first result of one has come, the next one is sent, so that one is under way and one waits. The first waits for a few
+//! iterations with that: many loops are short. The window and the time grow as the program keeps up.
 //!
 //! Where the program's records differ from the slice's, the proof of the slice is broken, and the session ends.
 
 use crate::incoming::waiter::Waiter;
-use crate::report::Section;
-use slices::form::{Slice, Spot};
-use slices::{Evaluation, Event};
-use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
+use crate::outgoing::lead::{Counts, Lead};
+use slices::{Evaluation, Event, Filling};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tape::generated_operations as operation;
-use tape::{Answer, Writer};
+use tape::Answer;
 
 /// Iterations of the first WHILE, and of the largest.
 const FIRST_WINDOW: u64 = 1000;
@@ -33,131 +30,8 @@ const WINDOW_BYTES: u64 = 4 << 20;
 const LAST_TIME: Duration = Duration::from_secs(1);
 /// An iteration that takes as long is no short one.
 const SLOW: Duration = Duration::from_millis(2);
-/// Templates of led loops: those above are the graphs', those below the recorder's.
-const FIRST_TEMPLATE: u32 = 2816;
-const MOST: usize = 256;
-const MAX_BODY: usize = 64 << 10;
-const MAX_HOLES: usize = 4096;
 /// Iterations without a call that are looked at.
 const MOST_SILENT: u32 = 1 << 20;
-/// No record is made by a call.
-const NO_RECORD: u32 = u32::MAX;
-
-/// Where a record's bytes come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeadHole {
-    /// In the body.
-    pub offset: usize,
-    pub width: u8,
-    pub call: u16,
-    /// Which of the call's arguments; `None`: the bytes that it copies to the device.
-    pub argument: Option<u8>,
-    /// In the argument.
-    pub at: u16,
-}
-
-/// A loop that the host is to lead.
-#[derive(Debug)]
-pub struct Lead {
-    /// For messages: where it is.
-    pub name: String,
-    /// What tells slices of a process apart.
-    pub key: u64,
-    pub slice: Arc<Slice>,
-    pub slice_bytes: &'static [u8],
-    /// Of each call, in the process; 0: it is not known.
-    pub sites: Vec<u64>,
-    /// The records of the calls, one behind the other, with zeros in the holes.
-    pub body: Vec<u8>,
-    /// Of each call; `None` where it makes none.
-    pub records: Vec<Option<Range<usize>>>,
-    /// In rising order.
-    pub holes: Vec<LeadHole>,
-    /// Of the slice.
-    pub inputs: Vec<Vec<u8>>,
-    pub thread: u64,
-    /// The bytes of results of one iteration, at most.
-    pub result_bytes: u64,
-}
-
-impl Lead {
-    fn template(&self) -> Vec<u8> {
-        let mut content = Vec::with_capacity(self.holes.len() * 8 + self.body.len());
-        for hole in &self.holes {
-            content.extend_from_slice(&u32::try_from(hole.offset).unwrap_or(u32::MAX).to_le_bytes());
-            content.extend_from_slice(&[hole.width, 0, 0, 0]);
-        }
-        content.extend_from_slice(&self.body);
-        content
-    }
-
-    fn content(&self) -> Vec<u8> {
-        let mut content = self.slice_bytes.to_vec();
-        content.resize(content.len().next_multiple_of(8), 0);
-        let mut records: Vec<&Range<usize>> = self.records.iter().flatten().collect();
-        records.sort_unstable_by_key(|range| range.start);
-        for record in &self.records {
-            let index = record.as_ref().and_then(|range| records.iter().position(|other| *other == range));
-            let index = index.and_then(|index| u32::try_from(index).ok()).unwrap_or(NO_RECORD);
-            content.extend_from_slice(&index.to_le_bytes());
-        }
-        content.resize(content.len().next_multiple_of(8), 0);
-        for hole in &self.holes {
-            content.extend_from_slice(&hole.call.to_le_bytes());
-            content.extend_from_slice(&[u8::from(hole.argument.is_none()), hole.argument.unwrap_or(0)]);
-            content.extend_from_slice(&hole.at.to_le_bytes());
-            content.extend_from_slice(&[0; 2]);
-        }
-        content
-    }
-}
-
-/// The slices that the host knows.
-#[derive(Debug, Default)]
-pub(crate) struct Leads {
-    /// Number, template and content by key.
-    known: HashMap<u64, (u32, Vec<u8>, Vec<u8>)>,
-    pub(crate) counts: Counts,
-}
-
-/// For the report.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Counts {
-    pub(crate) loops: u64,
-    pub(crate) iterations: u64,
-    pub(crate) calls: u64,
-    pub(crate) reads: u64,
-}
-
-impl Leads {
-    pub(crate) fn section(&self) -> Option<Section> {
-        let Counts { loops, iterations, calls, reads } = self.counts;
-        let counts = vec![("loops", loops), ("iterations", iterations), ("calls", calls), ("reads", reads)];
-        (loops > 0).then_some(Section { name: "decided", counts })
-    }
-
-    /// Writes what the host has to know of a loop; its number. `None`: there are too many, or it is too large.
-    pub(crate) fn define(&mut self, lead: &Lead, w: &mut Writer) -> Option<u32> {
-        if lead.body.is_empty() || lead.body.len() > MAX_BODY || lead.holes.len() > MAX_HOLES {
-            return None;
-        }
-        let (template, content) = (lead.template(), lead.content());
-        let next = self.known.len();
-        let number = self.known.get(&lead.key).map_or(u32::try_from(next).ok()?, |known| known.0);
-        if !self.known.contains_key(&lead.key) && next >= MOST {
-            return None;
-        }
-        if self.known.get(&lead.key).is_none_or(|known| known.1 != template || known.2 != content) {
-            let holes = u32::try_from(lead.holes.len()).ok()?;
-            operation::template(w, FIRST_TEMPLATE + number, holes, &template);
-            let slice_bytes = u32::try_from(lead.slice_bytes.len()).ok()?;
-            operation::slice(w, number, FIRST_TEMPLATE + number, slice_bytes, &content);
-            self.known.insert(lead.key, (number, template, content));
-        }
-        Some(number)
-    }
-}
-
 /// What the slice says comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -190,8 +64,8 @@ pub(crate) struct Following {
     pub(crate) verifies: bool,
     evaluation: Evaluation,
     body: Vec<u8>,
-    /// Of each call, its holes.
-    holes: Vec<Vec<(Spot, LeadHole)>>,
+    /// Of each call.
+    fillings: Vec<Vec<Filling>>,
     next: Option<Next>,
     /// The call whose result is waited for, and its record.
     asked: usize,
@@ -203,6 +77,7 @@ pub(crate) struct Following {
     pub(crate) begun: u64,
     pub(crate) over: bool,
     window: u64,
+    widest: u64,
     /// Zero: no bound.
     time: Duration,
     /// When the first WHILE was made.
@@ -228,22 +103,19 @@ impl Following {
     pub(crate) fn new(lead: Lead, number: u32, verifies: bool, time: Duration) -> Option<Self> {
         let inputs: Vec<&[u8]> = lead.inputs.iter().map(Vec::as_slice).collect();
         let evaluation = Evaluation::begin(lead.slice.clone(), &inputs)?;
-        let window = FIRST_WINDOW.min((WINDOW_BYTES / lead.result_bytes.max(1)).max(1));
-        let mut holes = vec![Vec::new(); lead.slice.calls.len()];
+        let mut fillings = vec![Vec::new(); lead.slice.calls.len()];
         for hole in &lead.holes {
-            let call = lead.slice.calls.get(usize::from(hole.call))?;
-            let value = match hole.argument {
-                Some(index) => call.arguments.get(usize::from(index))?.value,
-                None => Spot::Memory(call.source?),
-            };
-            holes[usize::from(hole.call)].push((value, *hole));
+            let number = usize::from(hole.call);
+            let call = lead.slice.calls.get(number)?;
+            fillings[number].push(Filling::new(call, hole.value(), hole.at, hole.offset, hole.width).ok()?);
         }
+        let widest = LAST_WINDOW.min((WINDOW_BYTES / lead.result_bytes.max(1)).max(1));
         Some(Self {
             body: lead.body.clone(),
             lead,
             number,
             verifies,
-            holes,
+            fillings,
             evaluation,
             next: None,
             asked: 0,
@@ -252,7 +124,8 @@ impl Following {
             fresh: true,
             begun: 0,
             over: false,
-            window,
+            window: FIRST_WINDOW.min(widest),
+            widest,
             time,
             since: Instant::now(),
             called_in: 0,
@@ -285,8 +158,7 @@ impl Following {
     /// The bounds of the next WHILE: iterations and microseconds.
     pub(crate) fn bounds(&mut self) -> (u64, u32) {
         let (window, time) = (self.window, self.time);
-        let most = LAST_WINDOW.min((WINDOW_BYTES / self.lead.result_bytes.max(1)).max(1));
-        self.window = (window * 2).min(most);
+        self.window = (window * 2).min(self.widest);
         self.time = (time * 2).min(LAST_TIME);
         (window, u32::try_from(time.as_micros()).unwrap_or(u32::MAX))
     }
@@ -353,7 +225,9 @@ impl Following {
                 Next::Call(call) => call,
             };
             let Some(range) = self.lead.records[call].clone() else { return self.broken(None, record) };
-            self.fill(call);
+            for filling in &self.fillings[call] {
+                filling.fill(&self.evaluation, &mut self.body);
+            }
             let expected = &self.body[range];
             let row = tape::rows::row(operation_of(expected));
             let answer = row.map_or(Answer::None, |row| row.answer);
@@ -379,18 +253,6 @@ impl Following {
                 return self.broken(Some(call), record);
             }
             self.next = None;
-        }
-    }
-
-    fn fill(&mut self, call: usize) {
-        let mut bytes = Vec::new();
-        for (value, hole) in &self.holes[call] {
-            bytes.clear();
-            self.evaluation.put(*value, &mut bytes);
-            let (at, width) = (usize::from(hole.at), usize::from(hole.width));
-            if let Some(from) = bytes.get(at..at + width) {
-                self.body[hole.offset..hole.offset + width].copy_from_slice(from);
-            }
         }
     }
 
@@ -438,121 +300,4 @@ fn is_same(record: &[u8], expected: &[u8], slot: Option<usize>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use slices::form::{Argument, Block, Call, Code, End, Input, Operation, Origin, Place};
-
-    const SITE: u64 = 0x1000;
-
-    /// `do { read(address, 4) -> value; address += 8; } while (value);`
-    fn slice() -> Slice {
-        let place = Place { offset: 0, size: 4 };
-        let operation =
-            |code, width, target, operands, immediate| Operation { code, width, target, operands, immediate };
-        Slice {
-            entry: SITE,
-            registers: 3,
-            memory: 4,
-            inputs: vec![Input { origin: Origin::Register(3), to: Spot::Register { number: 0, width: 8 } }],
-            blocks: vec![
-                Block { operations: vec![], end: End::Called { call: 0, block: 1 } },
-                Block {
-                    operations: vec![
-                        operation(Code::Constant, 8, Some(2), [0; 3], 8),
-                        operation(Code::Add, 8, Some(0), [0, 2, 0], 0),
-                        operation(Code::Load, 4, Some(1), [0; 3], 0),
-                    ],
-                    end: End::Branch { register: 1, then: 0, other: 2 },
-                },
-                Block { operations: vec![], end: End::Leave(0x2000) },
-            ],
-            calls: vec![Call {
-                site: SITE,
-                name: "cudaMemcpy".to_owned(),
-                arguments: vec![Argument { number: 1, value: Spot::Register { number: 0, width: 8 } }],
-                source: None,
-                fills: Some(place),
-            }],
-            floating: false,
-        }
-    }
-
-    fn record(address: u64, slot: u32) -> Vec<u8> {
-        let mut writer = Writer::new();
-        operation::read(&mut writer, address, 4, 4, 1, 1, slot);
-        writer.as_slice().to_vec()
-    }
-
-    fn following() -> Following {
-        let body = record(0, 0);
-        let lead = Lead {
-            name: "the loop of a test".to_owned(),
-            key: 0,
-            slice: Arc::new(slice()),
-            slice_bytes: &[1, 2, 3],
-            sites: vec![SITE],
-            records: vec![Some(0..body.len())],
-            body,
-            holes: vec![LeadHole { offset: 8, width: 8, call: 0, argument: Some(0), at: 0 }],
-            inputs: vec![64_u64.to_le_bytes().to_vec()],
-            thread: 1,
-            result_bytes: 4,
-        };
-        Following::new(lead, 0, false, Duration::from_millis(50)).expect("its inputs")
-    }
-
-    #[test]
-    fn a_record_as_the_slice_says_is_taken_until_the_loop_is_left() {
-        let mut following = following();
-        for (address, value) in [(64, 5_u32), (72, 1), (80, 0)] {
-            assert!(following.goes_on());
-            assert_eq!(following.take(&record(address, 9), SITE), Taken::Question);
-            assert!(following.arrived(&value.to_le_bytes()));
-        }
-        // The last result came in the iteration in which the loop is left: the host has left it, too.
-        assert!(!following.goes_on() && !following.may_stop_early());
-        assert_eq!(following.take(&record(88, 9), SITE), Taken::Over);
-    }
-
-    #[test]
-    fn another_record_breaks_the_proof_and_names_the_loop() {
-        for (bytes, site) in [(record(72, 0), SITE), (record(64, 0), SITE + 1)] {
-            let Taken::Broken(why) = following().take(&bytes, site) else { panic!("it was taken") };
-            assert!(
-                why.contains("the loop of a test") && why.contains("iteration 1") && why.contains("cudaMemcpy"),
-                "{why}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_call_that_failed_is_passed_over() {
-        let mut following = following();
-        following.failed();
-        // What the host reads is another word than what comes next: the program asks by itself once it is told.
-        assert!(matches!(following.take(&record(72, 0), SITE), Taken::Question | Taken::Over));
-        assert!(following.unsure);
-    }
-
-    #[test]
-    fn the_window_grows_to_its_bound() {
-        let mut following = following();
-        let (bounds, times): (Vec<u64>, Vec<u32>) = (0..8).map(|_| following.bounds()).unzip();
-        assert_eq!((times[0], times[1], times[7]), (50_000, 100_000, 1_000_000));
-        assert_eq!(bounds[..3], [FIRST_WINDOW, 2 * FIRST_WINDOW, 4 * FIRST_WINDOW]);
-        assert_eq!(bounds[7], LAST_WINDOW);
-    }
-
-    #[test]
-    fn the_host_learns_a_loop_once() {
-        let (mut leads, mut writer) = (Leads::default(), Writer::new());
-        let lead = |address: u64| Lead { body: record(address, 0), ..following().lead };
-        assert_eq!(leads.define(&lead(0), &mut writer), Some(0));
-        let first = writer.len();
-        assert_eq!((leads.define(&lead(0), &mut writer), writer.len()), (Some(0), first));
-        assert_eq!(leads.define(&Lead { key: 7, ..lead(0) }, &mut writer), Some(1));
-        let second = writer.len();
-        assert_eq!(leads.define(&lead(1 << 32), &mut writer), Some(0), "with other records");
-        assert!(writer.len() > second);
-    }
-}
+mod tests;

@@ -1,0 +1,49 @@
+//! What the layer above asks of loops that the host leads (`leading`).
+
+use super::Session;
+use crate::outgoing::lead::Lead;
+use crate::{Decided, Failure, Mode};
+
+/// The first version of the tape with slices.
+const WITH_SLICES: u32 = 6;
+
+impl Session {
+    /// Has the host lead a loop, at whose entry the calling thread is. False: it does not.
+    ///
+    /// # Errors
+    /// [`Failure::Dead`].
+    pub fn lead(&self, lead: Lead) -> Result<bool, Failure> {
+        self.shared.lead(lead, self.decided == Decided::Verify, self.lead_time)
+    }
+
+    /// Whether loops that have a slice are led by the host, or compared with it.
+    #[must_use]
+    pub fn can_lead(&self) -> bool {
+        let wanted = match self.decided {
+            Decided::Auto => self.welcome.tape_version >= WITH_SLICES,
+            Decided::Off => false,
+            Decided::Verify => true,
+        };
+        wanted && self.mode == Mode::Loops
+    }
+
+    /// Whether the host leads a loop.
+    #[must_use]
+    #[inline]
+    pub fn is_led(&self) -> bool {
+        self.shared.is_led()
+    }
+
+    /// The calling thread is at the entry of a loop: whether it is in one that the host leads.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.shared.is_followed()
+    }
+
+    /// A call of the program has failed.
+    pub fn call_failed(&self) {
+        if self.shared.is_led() {
+            self.shared.call_failed();
+        }
+    }
+}
