@@ -151,7 +151,7 @@ fn arbitrary_bytes_do_no_harm() {
         (state >> 33) as usize
     };
     let mut taken = 0;
-    for _ in 0..200_000 {
+    for _ in 0..fuzzing::inputs(200_000) {
         let mut bytes = good.clone();
         for _ in 0..=next() % 3 {
             let at = next() % bytes.len();
