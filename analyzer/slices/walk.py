@@ -16,7 +16,7 @@ from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.machine.effects import Flags, flags, writes
 from farlane.analyzer.machine.instruction import NONE, RDI, RSI, RSP, Instruction, Memory, Register
-from farlane.analyzer.permissions.abstract.calls import passed
+from farlane.analyzer.permissions.abstract.arguments import passed
 from farlane.analyzer.permissions.abstract.domain import ANYTHING, CONSTANT, EXACT, FRAME, IN_FRAME
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.instructions import Step

@@ -15,7 +15,7 @@ from farlane.analyzer.machine.instruction import (
     Instruction,
     lane,
 )
-from farlane.analyzer.permissions.abstract.calls import passed
+from farlane.analyzer.permissions.abstract.arguments import passed
 from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Value
 from farlane.analyzer.permissions.abstract.memory import LEAVES, State
 from farlane.analyzer.slices import reasons
