@@ -301,6 +301,12 @@ class Launcher:
         function.prepared = prepared
         return prepared
 
+    def compile(self, function: SimFunction, shape: LaunchShape) -> None:
+        """Compiles the kernel of a launch that comes next, if that was not done yet. Raises CudaError."""
+        if function.prepared is None and shape.block not in function.compiled:
+            self._admission.check(function, shape)
+            compiled(function, shape.block, self.options)
+
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
         """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
         self._admission.check(function, shape)
