@@ -15,6 +15,7 @@ from typing import Any
 
 from farlane.backend.device.base import LaunchShape, Rows
 from farlane.backend.device.sim.context import SimContext
+from farlane.backend.device.sim.launching.stops import Stops
 from farlane.backend.device.sim.memory.managed import ManagedMemory
 from farlane.backend.device.sim.memory.shared import SharedPhysical
 from farlane.backend.device.sim.memory.shared_residency import SharedResidency
@@ -55,6 +56,15 @@ class SwitchedContext(SimContext):
         self._managed, self._residency = self._memory, self._memory.residency
         self._working = Turn(switching.manager, switching.physical, self._task, self.direct.gate)
         switching.physical.join(self._managed.space.number, self._task, self._residency)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._launcher.stops = Stops(self._step_aside)
+        self._manager.set_stop(self._task, self._launcher.stops.request)
+
+    def _step_aside(self) -> None:
+        assert isinstance(self._working, Turn)
+        self._working.step_aside()
 
     def prioritize(self, priority: int) -> None:
         self._manager.prioritize(self._task, priority)

@@ -126,6 +126,11 @@ class TaskManager:
             task.priority = priority
             self._changed.notify_all()
 
+    def set_stop(self, task: Task, stop: Callable[[], None]) -> None:
+        """How the task's launches are asked to stop from now on."""
+        with self._changed:
+            task.stop = stop
+
     def interrupt(self, task: Task) -> None:
         """Ends the task's waiting, now and later."""
         with self._changed:

@@ -8,6 +8,8 @@ For one thread, the session's own; it may enter again. Another one may acquire a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim.memory.shared import SharedPhysical
 from farlane.backend.device.sim.tasks import Interrupted, Task, TaskManager
@@ -25,7 +27,7 @@ class Turn:
 
     def __enter__(self) -> None:
         if not self._depth:
-            self._enter()
+            self._ask(self._manager.enter)
             self._gate.__enter__()
         self._depth += 1
 
@@ -42,9 +44,13 @@ class Turn:
     def release(self) -> None:
         self._gate.release()
 
-    def _enter(self) -> None:
+    def step_aside(self) -> None:
+        """At a boundary inside: gives the device to sessions of a higher priority that wait, and waits for it again."""
+        self._ask(self._manager.step_aside)
+
+    def _ask(self, ask: Callable[[Task], Task | None]) -> None:
         try:
-            previous = self._manager.enter(self._task)
+            previous = ask(self._task)
         except Interrupted:
             raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True) from None
         self._came(previous)

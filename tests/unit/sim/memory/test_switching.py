@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,3 +109,64 @@ def test_what_is_missing_moves_and_comes_back(eight: SimDevice) -> None:
     first.mix(0, 0, 5 * GRANULE // 4)
     assert 0 < first.counts["bytes_restored"] <= missing * GRANULE
     assert second.read(0, 4 * GRANULE) == alone(4, 2)
+
+
+SLOW = b"""
+.version 7.5
+.target sm_75
+.address_size 64
+// each block counts itself, after so many turns of a loop
+.visible .entry slow(.param .u64 out, .param .u32 turns)
+{
+    .reg .b32 %r<6>; .reg .b64 %rd<4>; .reg .pred %p<3>;
+    ld.param.u64 %rd1, [out]; ld.param.u32 %r3, [turns]; mov.u32 %r4, 1;
+TURN:
+    mad.lo.u32 %r4, %r4, 3, 1; sub.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra TURN;
+    mov.u32 %r5, %tid.x; setp.ne.u32 %p2, %r5, 0; @%p2 bra DONE;
+    and.b32 %r4, %r4, 1;
+    mov.u32 %r1, %ctaid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r2, [%rd3]; xor.b32 %r4, %r4, %r4; add.u32 %r2, %r2, 1; add.u32 %r2, %r2, %r4; st.global.u32 [%rd3], %r2;
+DONE:
+    ret;
+}
+"""
+BLOCKS = 6000
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_launch_stops_between_blocks_and_goes_on(threads: int) -> None:
+    opened = device(8, threads=threads)
+    low, high = Session(opened), Session(opened, 5)
+    module = low.context.load_module(SLOW)
+    low.allocate(0, 6 * GRANULE)
+    low.write(0, bytes(6 * GRANULE))
+    high.allocate(0, 4 * GRANULE)
+    high.write(0, bytes(4 * GRANULE))
+    low.rest()
+    high.rest()
+    function = low.context.function(module, "slow")
+    shape = LaunchShape((BLOCKS, 1, 1), (256, 1, 1), 0)
+    parameters = struct.pack("<QI", low.base, 20_000)
+    seconds: list[float] = []
+
+    def run() -> None:
+        started = time.monotonic()
+        low.context.launch(function, shape, memoryview(parameters), low.stream)
+        seconds.append(time.monotonic() - started)
+
+    waits = []
+    thread = threading.Thread(target=run)
+    thread.start()
+    while thread.is_alive() and len(waits) < 5:
+        time.sleep(0.03)
+        before = time.monotonic()
+        high.mix(0, 2 * GRANULE, GRANULE // 2)
+        high.rest()
+        if thread.is_alive():
+            waits.append(time.monotonic() - before)
+    thread.join()
+    content = low.read(0, 4 * BLOCKS)
+    assert content == struct.pack("<I", 1) * BLOCKS, "a block ran twice, or not at all"
+    assert low.counts["switches"] >= 1
+    assert waits and min(waits) < seconds[0] / 4
+    opened.close()
