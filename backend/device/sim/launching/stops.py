@@ -50,8 +50,10 @@ class Stops:
     def begin(self, prepared: Prepared) -> None:
         """A launch is about to run."""
         if not prepared.has_blocks and self._loop is None:
+            prepared.launch.pause = 0
             self._launch = prepared.launch
-            prepared.launch.pause = int(self._wanted)  # behind the store: a request is seen here, or sees the launch
+            if self._wanted:  # read behind the store: a request is seen here, or sees the launch
+                prepared.launch.pause = 1
 
     def went_aside(self, prepared: Prepared) -> bool:
         """Where the launch has stopped before its end: lets others run, and returns when it may go on. False: it was through."""

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
+from farlane.backend.device.base import LEGACY_STREAM, CudaError, LaunchShape, Rows
 from farlane.backend.device.sim import Oversubscription, SimDevice
+from farlane.backend.device.sim.switched import SwitchedContext
+from farlane.backend.memory.switching import RULES
 
 IMAGE = (Path(__file__).parent / "reuse.ptx").read_bytes()
 GRANULE = 2 << 20
@@ -27,6 +29,7 @@ class Session:
         self.stream = context.default_stream(LEGACY_STREAM)
         self.module = context.load_module(IMAGE)
         self.base = context.window.base
+        context.rest()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -98,7 +101,9 @@ def test_what_is_missing_moves_and_comes_back(eight: SimDevice) -> None:
     first, second = Session(eight), Session(eight, 5)
     first.fill(5, 1)
     second.fill(4, 2)
-    held = first.context._managed.space.granules + second.context._managed.space.granules  # type: ignore[attr-defined]
+    assert isinstance(first.context, SwitchedContext)
+    assert isinstance(second.context, SwitchedContext)
+    held = first.context._residency.granules + second.context._residency.granules
     assert held == 8
     missing = first.counts["granules"]
     assert missing == totals(eight)["granules"] == 3  # 5 and 4, and one each for variables: 11 of 8
@@ -168,5 +173,85 @@ def test_a_launch_stops_between_blocks_and_goes_on(threads: int) -> None:
     content = low.read(0, 4 * BLOCKS)
     assert content == struct.pack("<I", 1) * BLOCKS, "a block ran twice, or not at all"
     assert low.counts["switches"] >= 1
-    assert waits and min(waits) < seconds[0] / 4
+    assert waits, "the launch was over at once"
+    assert min(waits) < seconds[0] / 4
     opened.close()
+
+
+def test_a_session_that_was_stopped_can_end(eight: SimDevice) -> None:
+    low, high = Session(eight), Session(eight, 5)
+    function = low.context.function(low.context.load_module(SLOW), "slow")
+    low.allocate(0, 6 * GRANULE)
+    low.write(0, bytes(6 * GRANULE))
+    low.rest()
+    shape = LaunchShape((BLOCKS, 1, 1), (256, 1, 1), 0)
+    raised: list[CudaError] = []
+
+    def run() -> None:
+        with pytest.raises(CudaError) as caught:
+            low.context.launch(function, shape, memoryview(struct.pack("<QI", low.base, 50_000)), low.stream)
+        raised.append(caught.value)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.2)
+    assert isinstance(high.context, SwitchedContext)
+    with high.context._working:  # at the low one's next block
+        assert thread.is_alive()
+        low.context.interrupt()
+        thread.join(10)
+        assert not thread.is_alive()
+        low.context.close()
+    assert raised[0].sticky
+    high.fill(7, 3)
+    assert high.read(0, 7 * GRANULE) == alone(7, 3)
+    assert totals(eight)["granules"] == 0  # the other one's memory was free by then
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_gives_the_same_bytes(rule: str) -> None:
+    opened = device(9, rule)
+    first, second = Session(opened), Session(opened, 5)
+    first.fill(4, 1)
+    second.fill(3, 2)
+    second.rest()
+    for _ in range(3):
+        first.mix(0, 2 * GRANULE, GRANULE // 2)
+        second.mix(0, GRANULE, GRANULE // 4)
+        second.rest()
+    moved = totals(opened)
+    assert moved["switches"] == 4
+    if rule == "delayed":
+        assert moved["granules"] == 0
+    else:
+        assert moved["granules"] >= 3 * (5 + 4)
+    assert (moved["bytes_restored"] == 0) == (rule == "delayed")
+    single = SimDevice(threads=2, total_memory=1 << 30)
+    other = Session(single)
+    other.fill(4, 1)
+    for _ in range(3):
+        other.mix(0, 2 * GRANULE, GRANULE // 2)
+    assert first.read(0, 4 * GRANULE) == other.read(0, 4 * GRANULE)
+    single.close()
+    opened.close()
+
+
+def test_one_session_may_need_more_than_there_is() -> None:
+    opened = device(2)
+    first, second = Session(opened), Session(opened, 5)
+    first.fill(6, 1)
+    second.fill(5, 2)
+    assert first.read(0, 6 * GRANULE) == alone(6, 1)
+    assert second.read(0, 5 * GRANULE) == alone(5, 2)
+    assert totals(opened)["bytes_saved"] > 0
+    opened.close()
+
+
+def test_a_read_shows_what_was_there_whoever_comes_in_between(eight: SimDevice) -> None:
+    first, second = Session(eight), Session(eight, 5)
+    first.fill(6, 1)
+    pieces = first.context.read(Rows(first.base, 0, 6 * GRANULE, 1), first.stream)
+    begun = bytes(next(pieces))
+    second.fill(6, 2)  # takes the first one's memory
+    assert first.counts["granules"] > 0
+    assert begun + b"".join(bytes(piece) for piece in pieces) == alone(6, 1)
