@@ -116,6 +116,16 @@ def test_what_is_missing_moves_and_comes_back(eight: SimDevice) -> None:
     assert second.read(0, 4 * GRANULE) == alone(4, 2)
 
 
+@pytest.mark.parametrize("granules", range(1, 8))
+def test_exactly_what_is_missing_leaves(granules: int, eight: SimDevice) -> None:
+    first, second = Session(eight), Session(eight, 5)
+    first.fill(4, 1)  # 5 with its variables
+    second.fill(granules, 2)  # one more with its own
+    missing = max(0, 5 + granules + 1 - 8)
+    assert totals(eight)["granules"] == first.counts["granules"] == missing
+    assert totals(eight)["bytes_saved"] <= missing * GRANULE
+
+
 SLOW = b"""
 .version 7.5
 .target sm_75
