@@ -33,6 +33,14 @@ settings.load_profile("farlane")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    for name, default, what in (("sessions", 5, "sessions"), ("steps", 60, "steps of each"), ("seed", 1, "seed")):
+        parser.addoption(
+            f"--schedule-{name}",
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"{what} of the random schedule in tests/randomized/test_schedules.py (default: {default})",
+        )
     parser.addoption(
         "--hostile-inputs",
         type=int,

@@ -23,6 +23,7 @@ from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.host.host import DEFAULT_SESSIONS, TAPE_VERSION_MAX, Host, version
 from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
+from farlane.backend.host.session import HIGHEST_PRIORITY
 from farlane.backend.memory import replacement
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
@@ -58,6 +59,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _priority(text: str) -> int:
+    if not text.isdecimal() or int(text) > HIGHEST_PRIORITY:
+        raise argparse.ArgumentTypeError(f"{text!r} is no priority: they are 0 to {HIGHEST_PRIORITY}")
+    return int(text)
+
+
 def _gpus(text: str) -> list[int]:
     """0 or 0,1."""
     numbers = [each.strip() for each in text.split(",")]
@@ -83,6 +90,11 @@ def _device(arguments: argparse.Namespace, options: DeviceOptions, *, networked:
         if gpu and len(arguments.gpu or [0]) > 1:
             raise registry.DeviceUnavailable("several GPUs need --workers process")
         return registry.open_device(arguments.device, options, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
+    if options.shared is not None:
+        raise registry.DeviceUnavailable(
+            "sessions of --shared-memory are threads of one process, which --workers process does not give them: "
+            "say --workers thread, or leave it out"
+        )
     confined = not gpu and arguments.confine != "off"
     if confined:
         for option, value in (
@@ -127,7 +139,7 @@ def _options(arguments: argparse.Namespace) -> DeviceOptions:
     """The arguments', and the environment's where there are none. Raises DeviceUnavailable."""
     simulated = {
         name: getattr(arguments, name)
-        for name in ("device_memory", "memory_policy", "memory_trace", "model", "capability")
+        for name in ("device_memory", "shared_memory", "memory_policy", "memory_trace", "model", "capability")
     }
     given = [name for name, value in simulated.items() if value is not None]
     if given and arguments.device != "sim":
@@ -141,6 +153,7 @@ def _options(arguments: argparse.Namespace) -> DeviceOptions:
             os.environ,
             capability=arguments.capability,
             memory=arguments.device_memory,
+            shared=arguments.shared_memory,
             policy=arguments.memory_policy,
             trace=found.get("memory_trace"),
             model=found.get("model"),
@@ -201,6 +214,20 @@ class ServeCommand:
             metavar="BYTES",
             help="device memory that a session has, a multiple of 2M; what it allocates beyond moves between device and host "
             "(sim; default: as much as it allocates)",
+        )
+        parser.add_argument(
+            "--shared-memory",
+            type=parse_bytes,
+            metavar="BYTES",
+            help="device memory that all sessions have together, a multiple of 2M: the session of the highest priority runs, and what it lacks "
+            "moves from others to the host (sim; default: each has what it allocates)",
+        )
+        parser.add_argument(
+            "--guest-priority",
+            type=_priority,
+            default=HIGHEST_PRIORITY,
+            metavar="N",
+            help="the highest priority that a guest without a token may ask for, with --shared-memory (default: %(default)s)",
         )
         parser.add_argument(
             "--memory-policy",
@@ -294,6 +321,7 @@ class ServeCommand:
             quota=arguments.quota,
             session_limit=arguments.sessions,
             manifests=manifests,
+            guest_priority=arguments.guest_priority,
         )
         try:
             edge = Edge(host, folder)

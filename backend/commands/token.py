@@ -69,7 +69,11 @@ class TokenCommand:
         create.add_argument("--quota", type=parse_bytes, metavar="BYTES", help="device memory of each of its sessions")
         create.add_argument("--sessions", type=_number, metavar="N", help="its sessions at once")
         create.add_argument(
-            "--priority", type=int, default=0, metavar="N", help="kept and listed; nothing uses it yet (default: 0)"
+            "--priority",
+            type=int,
+            default=0,
+            metavar="N",
+            help="the highest priority of its sessions, 0 to 9, on a host with --shared-memory (default: 0)",
         )
         create.add_argument(
             "--devices", type=_devices, default=(), metavar="NAME[,NAME]", help="what it may use (default: all)"

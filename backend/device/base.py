@@ -143,6 +143,9 @@ class Context(ABC):
         """The number of errors that the checks have found; what is left to say is in the output afterwards."""
         return 0
 
+    def prioritize(self, priority: int) -> None:  # noqa: B027
+        """The session's priority among the device's: the highest comes first. Of devices on which one session gives way to another."""
+
     def rest(self) -> bool:
         """Nothing waits to be done: the moment for what was put off. False: work that runs has to end first; nothing waits for it here."""
         return True

@@ -23,6 +23,7 @@ CAPABILITY, MODEL, GRAPHS, REPORTS = (
     "FARLANE_SESSION_REPORTS",
 )
 MEMORY, POLICY, TRACE = "FARLANE_DEVICE_MEMORY", "FARLANE_MEMORY_POLICY", "FARLANE_MEMORY_TRACE"
+SHARED = "FARLANE_SHARED_MEMORY"
 
 MOST_THREADS = 1024
 
@@ -41,6 +42,7 @@ class DeviceOptions:
     model: str = ""  # sim/options.py: a file that says what of the memory system is modelled
     graphs: str = "auto"  # gpu/repeats.py: loops as CUDA graphs: "auto", "on", "off"
     reports: str = ""  # reports.py: a folder for what sessions have counted
+    shared: int | None = None  # sim/options.py: device memory that all sessions have together
 
     def __post_init__(self) -> None:
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
@@ -51,7 +53,7 @@ class DeviceOptions:
             raise ValueError(f"graphs {self.graphs!r}: it is auto, on or off")
         if self.capability:
             capabilities.parse(self.capability)
-        if self.policy is not None and self.memory is None and not self.trace:
+        if self.policy is not None and self.memory is None and self.shared is None and not self.trace:
             raise ValueError(f"a policy, {self.policy}, without a bound on device memory")
 
     @property
@@ -98,6 +100,7 @@ _VARIABLES = (
     (TIERS, "tiers", lambda text: text != "off"),
     (CAPABILITY, "capability", str),
     (MEMORY, "memory", _number),
+    (SHARED, "shared", _number),
     (POLICY, "policy", str),
     (TRACE, "trace", str),
     (MODEL, "model", str),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
 from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, Objects
-from farlane.backend.host.session import Session
+from farlane.backend.host.session import HIGHEST_PRIORITY, Session
 from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
 
@@ -80,6 +80,7 @@ class Greeting:
     objects: Sequence[GuestObject] = ()
     checks: Sequence[str] = ()
     comes_again: bool = False
+    priority: int | None = None  # asked for; None: what the guest may have at most by a token, else 0
 
 
 class Ended(NamedTuple):
@@ -192,6 +193,7 @@ class Host:
         session_limit: int = DEFAULT_SESSIONS,
         images: ImageStore | None = None,
         manifests: ManifestStore | None = None,
+        guest_priority: int = HIGHEST_PRIORITY,
     ) -> None:
         self.device = device
         self.descriptions = [device.describe()] if isinstance(device, Device) else list(device.descriptions)
@@ -200,6 +202,7 @@ class Host:
         self.session_limit = session_limit
         self.images = images or ImageStore()
         self.manifests = manifests
+        self.guest_priority = guest_priority  # the highest that a guest without a token may ask for
         self._started = time.monotonic()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -239,7 +242,13 @@ class Host:
         )  # processes are asked: not under the lock
 
     def admit(
-        self, greeting: Greeting, peer: str = "", *, quota: int | None = None, entrance: Entrance | None = None
+        self,
+        greeting: Greeting,
+        peer: str = "",
+        *,
+        quota: int | None = None,
+        entrance: Entrance | None = None,
+        priority: int | None = None,
     ) -> Admission:
         """Opens a session.
 
@@ -247,6 +256,7 @@ class Host:
             peer: the transport's name of the guest's address.
             quota: the guest's own limit of device memory, below the host's.
             entrance: of the session's process, for a guest that comes by TLS.
+            priority: the highest that the guest may have, by its token.
 
         Raises:
             Refused: with the reason, and nothing left behind.
@@ -259,6 +269,8 @@ class Host:
         except BaseException:
             self._forget(name)
             raise
+        if isinstance(session, Session):
+            session.prioritize(greeting.priority, priority, self.guest_priority)
         with self._lock:
             self._open[name] = session
             self._guests[name] = greeting

@@ -55,6 +55,11 @@ class Grant:
     def memory(self) -> int | None:
         return None if self.entry is None else self.entry.memory
 
+    @property
+    def priority(self) -> int | None:
+        """The highest that its sessions may have; None: what the host allows guests without a token."""
+        return None if self.entry is None else self.entry.priority
+
 
 class Gate:
     """A host's gate.

@@ -71,6 +71,7 @@ def read_guest(data: bytes) -> GuestMessage:
             objects=tuple(GuestObject(each.identity, each.size, each.has_manifest) for each in hello.objects),
             checks=tuple(hello.checks),
             comes_again=hello.comes_again,
+            priority=hello.priority if hello.HasField("priority") else None,
         )
     if kind == "object_part":
         part = message.object_part

@@ -151,7 +151,7 @@ class Service:
         if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
             raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
         entrance = _entrance() if grant.entry is not None and self._host.has_processes else None
-        admission = self._host.admit(first, call.peer, quota=grant.memory, entrance=entrance)
+        admission = self._host.admit(first, call.peer, quota=grant.memory, entrance=entrance, priority=grant.priority)
         session = admission.session
         ended = _FAILED
         with self._lock:

@@ -85,6 +85,13 @@ class RunCommand:
             metavar="N",
             help="with --check: the exit status when errors were found (default: the program's own)",
         )
+        parser.add_argument(
+            "--priority",
+            type=int,
+            choices=range(10),
+            metavar="0..9",
+            help="the highest comes first on a host whose sessions share device memory (`farlane serve --shared-memory`), which bounds it",
+        )
         parser.add_argument("--no-manifest", action="store_true", help="use no manifest: loops are only recorded")
         parser.add_argument(
             "--analyze-seconds",
@@ -156,6 +163,7 @@ class RunCommand:
                 checks=checks,
                 interop=interop,
                 transport=arguments.transport,
+                priority=arguments.priority,
             )
             steering.steer(environment, arguments.device, None if embedded else host)
             if os.environ.get(shim_library.SMI) != "off":

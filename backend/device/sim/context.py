@@ -36,9 +36,10 @@ from farlane.backend.device.sim.runtime.modules import Library, SimFunction, Sim
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
 from farlane.backend.jit import Options
-from farlane.backend.plane import Budget, Direct, Entry
+from farlane.backend.plane import Budget, Direct, Entry, Gate
 
 if TYPE_CHECKING:
+    from farlane.backend.device.sim.memory.turn import Turn
     from farlane.backend.device.sim.observers.modelling import ModelObserver
 
 
@@ -78,7 +79,9 @@ class SimContext(Context):
         self._observers = Observers()
         self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
         self.direct = Direct(self._memory.allocations.ranges, backed=True, room=self._memory.room)
-        self._working = self.direct.gate  # held while device memory is used, for `close` may come from another thread
+        self._working: Gate | Turn = (
+            self.direct.gate
+        )  # held while device memory is used, for `close` may come from another thread
         self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
         if modelled is not None:

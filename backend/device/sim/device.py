@@ -10,7 +10,9 @@ import hashlib
 import os
 import platform
 import threading
+from typing import TYPE_CHECKING
 
+from farlane.backend.device import reports
 from farlane.backend.device.base import Context, CudaError, Description, Device
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DEFAULT, DeviceOptions
@@ -22,7 +24,11 @@ from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
 from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
 from farlane.backend.jit import processor
+from farlane.backend.memory.switching import RULES
 from farlane.backend.plane import Budget
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.switched import Switching
 
 
 class SimDevice(Device):
@@ -55,7 +61,6 @@ class SimDevice(Device):
         self._options = options
         self._total_memory = total_memory or physical // 2 & -(2 << 20)
         self._budget = Budget(self._total_memory)
-        self._physical = Physical(self._total_memory)
         self._capability = options.compute_capability
         self._attributes = attributes(Specification(multiprocessors=threads, compute_capability=self._capability))
         self._limits = Limits(self._attributes)
@@ -65,6 +70,14 @@ class SimDevice(Device):
         self._lock = threading.Lock()
         self._closed = False
         self._oversubscription = oversubscription or Oversubscription.of(options)
+        shared = self._oversubscription.shared if self._oversubscription else None
+        self._physical = Physical(self._total_memory)
+        self._switching: Switching | None = None
+        if self._oversubscription is not None and shared is not None:
+            from farlane.backend.device.sim.switched import Switching
+
+            self._switching = Switching(shared, RULES[self._oversubscription.rule])
+            self._physical = self._switching.physical
         self._model = Settings.load(options.model) if model is None and options.model else model
         self._sessions = 0
         if self._model is not None:
@@ -96,7 +109,8 @@ class SimDevice(Device):
             self._sessions += 1
             modelled = None if self._model is None else (self._model, self._sessions)
             number = self._sessions
-        context = SimContext(
+        kind = SimContext if self._switching is None else self._switching.open
+        context = kind(
             quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, modelled,
             self._oversubscription, number, self._options,
         )  # fmt: skip
@@ -110,6 +124,11 @@ class SimDevice(Device):
         for context in list(self._contexts):
             context.close()
         self._pool.close()
+        reports.write(self.report(), self._options.reports)
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """What the device has counted for all its sessions, by section."""
+        return {} if self._switching is None else {"device: switching": self._switching.counts}
 
     def _forget(self, context: SimContext) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.memory.paging.spec import PAGE_2M
 from farlane.backend.memory.replacement import POLICIES
+from farlane.backend.memory.switching import DELAYED, RULES
 
 if TYPE_CHECKING:
     from farlane.backend.memory.config import Config
@@ -54,25 +55,34 @@ class Oversubscription:
         memory: device memory of a session, a multiple of 2 MiB; None: as much as its quota.
         policy: who goes when it is full (memory/replacement.py); None: the default.
         trace: where to write what a session accesses; `{}` in it is the session's number. Kernels then run on one thread.
+        shared: device memory that all sessions have together, a multiple of 2 MiB; None: each has its own.
+        rule: what a switch between them moves (memory/switching.py).
     """
 
     memory: int | None = None
     policy: str | None = None
     trace: str = ""
+    shared: int | None = None
+    rule: str = DELAYED.name
 
     def __post_init__(self) -> None:
         if self.policy is not None and self.policy not in POLICIES:
             raise ValueError(f"{self.policy!r} is no policy; there are {', '.join(POLICIES)}")
-        if self.memory is not None and (self.memory < PAGE_2M or self.memory % PAGE_2M):
-            raise ValueError(f"a device memory of {self.memory} bytes is no multiple of 2 MiB")
+        for size in (self.memory, self.shared):
+            if size is not None and (size < PAGE_2M or size % PAGE_2M):
+                raise ValueError(f"a device memory of {size} bytes is no multiple of 2 MiB")
+        if self.shared is not None and (self.memory is not None or self.trace):
+            raise ValueError("sessions that share device memory have none of their own, and leave no trace of it")
+        if self.rule not in RULES:
+            raise ValueError(f"{self.rule!r} is no rule; there are {', '.join(RULES)}")
 
     @classmethod
     def of(cls, options: DeviceOptions) -> Oversubscription | None:
         """Raises ValueError."""
-        if options.memory is None and not options.trace:
+        if options.memory is None and options.shared is None and not options.trace:
             return None
-        return cls(options.memory, options.policy, options.trace)
+        return cls(options.memory, options.policy, options.trace, options.shared)
 
     @property
     def active(self) -> bool:
-        return self.memory is not None or bool(self.trace)
+        return self.memory is not None or self.shared is not None or bool(self.trace)

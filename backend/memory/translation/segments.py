@@ -10,7 +10,7 @@ Owns its table and the list of free segments. A task's range begins at `base` un
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from farlane.backend.memory.translation.groups import TranslationError
@@ -104,6 +104,15 @@ class SegmentView:
             total += max(0, min(first + self._mapped[first][0], start + length) - max(first, start))
             place += 1
         return total
+
+    def occupancy(self, units: Iterable[int], size: int) -> dict[int, list[Span]]:
+        """For each unit of physical memory (its start; `size` bytes, a power of two) the virtual (start, length) that are mapped to it."""
+        found: dict[int, list[Span]] = {unit: [] for unit in units}
+        for start, (length, physical, _) in self._mapped.items():
+            for unit in range(physical & -size, physical + length, size):
+                low, high = max(unit, physical), min(unit + size, physical + length)
+                found[unit].append((start + low - physical, high - low))
+        return found
 
     # Ranges of addresses ----------------------------------------------------------------------------------------
     def map(self, start: int, length: int) -> list[Span]:

@@ -30,7 +30,7 @@ class HostMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again")
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority")
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,7 @@ class Hello(_message.Message):
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     CHECKS_FIELD_NUMBER: _ClassVar[int]
     COMES_AGAIN_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     tape_version_min: int
     tape_version_max: int
     client_version: str
@@ -51,7 +52,8 @@ class Hello(_message.Message):
     objects: _containers.RepeatedCompositeFieldContainer[Object]
     checks: _containers.RepeatedScalarFieldContainer[str]
     comes_again: bool
-    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ...) -> None: ...
+    priority: int
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ...) -> None: ...
 
 class Object(_message.Message):
     __slots__ = ("identity", "size", "has_manifest")

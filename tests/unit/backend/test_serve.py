@@ -289,6 +289,13 @@ class TestDevices:
             ["--device", "null", "--device-memory", "4M"],
             "--device-memory is for the simulated device; the device is null",
         ),
+        (["--device", "null", "--shared-memory", "4M"], "--shared-memory is for the simulated device"),
+        (["--shared-memory", "3M"], "a device memory of 3145728 bytes is no multiple of 2 MiB"),
+        (
+            ["--shared-memory", "4M", "--device-memory", "2M"],
+            "sessions that share device memory have none of their own",
+        ),
+        (["--shared-memory", "4M", "--workers", "process"], "which --workers process does not give them"),
     ],
 )
 def test_memory_options_that_mean_nothing(options: list[str], told: str) -> None:

@@ -60,11 +60,11 @@ def _translate(function: SimFunction, block: tuple[int, int, int], options: jit.
 def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
     """Runs a launch of a kernel's tier 1 code: some blocks at a time, so that tier 2 code takes over once it is there.
 
-    Not where a block may wait for others: those of a later part would never come.
+    Not where a block may wait for others: those of a later part would never come. A launch that is stopped (stops.py) is left where it is.
     """
     kernel, launch = prepared.kernel, prepared.launch
     end, chunk, workers = launch.end_block, launch.chunk, prepared.helpers + 1
-    begin, part = 0, 2 * workers * launch.cluster_blocks
+    begin, part = launch.next_block, 2 * workers * launch.cluster_blocks
     try:
         while begin < end:
             use = kernel.use
@@ -77,6 +77,8 @@ def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
             started = time.monotonic_ns()
             if not run(prepared):
                 return False
+            if launch.pause and launch.next_block < stop:
+                return True
             taken = time.monotonic_ns() - started
             if use is not None:
                 use.spent(kernel, taken)

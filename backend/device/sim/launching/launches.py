@@ -25,6 +25,7 @@ from farlane.backend.device.sim.launching.admission import Admission
 from farlane.backend.device.sim.launching.compiling import compiled, run_in_parts, whole_clusters
 from farlane.backend.device.sim.launching.faults import error_of
 from farlane.backend.device.sim.launching.pool import Pool, least_bytes
+from farlane.backend.device.sim.launching.stops import Stops
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.window import PAGE_SHIFT
 from farlane.backend.device.sim.observers.observer import Ended, Faulted, Observers
@@ -72,6 +73,8 @@ class Launcher:
         self._running: jit.Launch | None = None
         self._repeating: Sequence[jit.Launch] = ()
         self._interrupted = ctypes.c_uint32(0)
+        self.halted = ctypes.c_uint32(0)  # not 0 ends a loop before its next step
+        self.stops = Stops()
         self._direct = direct
         self.took = 0  # the last launch, in nanoseconds
         self._reserved: Prepared | None = None  # what this session's worker has its arenas laid out for
@@ -95,7 +98,7 @@ class Launcher:
 
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
-        self._interrupted.value = 1
+        self._interrupted.value = self.halted.value = 1
         self._direct.interrupt()
         if (running := self._running) is not None:
             running.abort = 1
@@ -160,40 +163,48 @@ class Launcher:
         self._running = launch
         self._check_interrupted()  # behind the store, so that an interrupt is seen here or sees the launch
         self._observers.begin(function.name, prepared.kernel.info, shape, self._memory)
-        memory, spread = self._memory, prepared.helpers > 0
-        if memory.attended:
-            addresses = function.module.addresses
-            variables = [addresses[index] for index in prepared.kernel.info.variables]
-            spread = memory.before_launch(parameters, variables) and spread
-        started = time.monotonic_ns()
-        run = self._run_shared if spread else self._run_inline
-        done = run(prepared) if prepared.kernel.use is None else run_in_parts(prepared, run)
-        ended = time.monotonic_ns()
-        self._running = None
+        self.stops.begin(prepared)
+        nanoseconds, again = 0, False
+        try:
+            while True:
+                spread = prepared.helpers > 0
+                if self._memory.attended:
+                    spread = self._memory.before_launch(parameters, prepared.variables, again) and spread
+                started = time.monotonic_ns()
+                run = self._run_shared if spread else self._run_inline
+                done = run(prepared) if prepared.kernel.use is None else run_in_parts(prepared, run)
+                nanoseconds += time.monotonic_ns() - started
+                again = done and self.stops.went_aside(prepared)
+                if not again:
+                    break
+        finally:
+            self._running = None
+            self.stops.end(prepared)
         if self._observers:
-            seconds = (ended - started) / 1e9
+            seconds = nanoseconds / 1e9
             run_ended = Ended(function.module.parsed, function.name, shape.block, parameters, done, seconds)
             self._observers.ended(run_ended, self._memory.allocations)
         if not done:
             raise self.error(function, prepared)
-        return ended - started
+        return nanoseconds
 
     # Repetitions (repeats.py) -----------------------------------------------------------------------------------
 
     @property
-    def interrupted_address(self) -> int:
-        """A u32 that is not 0 once the session has been interrupted."""
-        return ctypes.addressof(self._interrupted)
+    def interrupted(self) -> bool:
+        return bool(self._interrupted.value)
 
     @contextlib.contextmanager
     def repeating(self, launches: Sequence[jit.Launch]) -> Iterator[None]:
         """While these launches may run, again and again: an interrupt ends whichever does."""
         self._repeating = launches
+        self.stops.begin_loop(self.halted)
         try:
             self._check_interrupted()
             yield
         finally:
             self._repeating = ()
+            self.stops.end_loop()
             self._reserved = None
 
     def prepare(self, function: SimFunction, shape: LaunchShape, size: int) -> Prepared:
@@ -204,7 +215,7 @@ class Launcher:
         if known is None or known.shape != shape or known.has_blocks:
             return self._prepare(function, shape)
         launch = jit.Launch.from_buffer_copy(known.launch)
-        launch.abort = 0
+        launch.abort = launch.pause = 0
         return Prepared(function, shape, known.kernel, launch, known.helpers, known.cost)
 
     def lend(self, prepared: Prepared) -> jit.WorkerState:
@@ -275,11 +286,15 @@ class Launcher:
     def _run_shared(self, prepared: Prepared) -> bool:
         """Runs a launch on as many threads as it has turned out to be worth. Returns whether it got to its end."""
         launch = prepared.launch
-        blocks = launch.end_block - launch.next_block
+        first = launch.next_block
+        blocks = launch.end_block - first
         alone = prepared.cost.is_short(blocks) and not prepared.kernel.info.waits
         started = time.monotonic_ns()
         done = self._run_inline(prepared) if alone else self._run_spread(prepared)
-        prepared.cost.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
+        if launch.pause:
+            blocks = min(launch.end_block, launch.next_block) - first
+        if blocks > 0:
+            prepared.cost.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
         return done
 
     def _run_spread(self, prepared: Prepared) -> bool:
@@ -301,6 +316,12 @@ class Launcher:
         function.prepared = prepared
         return prepared
 
+    def compile(self, function: SimFunction, shape: LaunchShape) -> None:
+        """Compiles the kernel of a launch that comes next, if that was not done yet. Raises CudaError."""
+        if function.prepared is None and shape.block not in function.compiled:
+            self._admission.check(function, shape)
+            compiled(function, shape.block, self.options)
+
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
         """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
         self._admission.check(function, shape)
@@ -315,6 +336,7 @@ class Launcher:
         # A block may wait for a higher-numbered one, too, where a GPU would have both.
         cooperative = cooperative or (kernel.info.waits and self._admission.resident(shape))
         helpers = 0 if cooperative else self._helpers(kernel.info, blocks, shape)
+        most = 1 if self.stops.can_come else _MAX_CHUNK
         launch = jit.Launch(
             parameters=self._parameters_address,
             variables=ctypes.addressof(function.module.addresses),
@@ -324,7 +346,7 @@ class Launcher:
             page_shift=PAGE_SHIFT,
             fault=ctypes.pointer(self._fault),
             end_block=blocks,
-            chunk=whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), _MAX_CHUNK), of_cluster),
+            chunk=whole_clusters(min(blocks // ((helpers + 1) * _CHUNKS_PER_THREAD), most), of_cluster),
             grid=shape.grid,
             block=shape.block,
             dynamic_shared=shape.shared_bytes,

@@ -126,6 +126,7 @@ class Repeater:
             except CudaError:
                 return None, 0  # the launch itself will say why
             body.prepared = table
+        self._launcher.stops.before_loop(self._launcher.halted)
         if not self._memory.before_loop():
             return None, 0
         repeats.load()
@@ -137,7 +138,7 @@ class Repeater:
         state.matrix = _address(matrix)
         state.iterations = matrix.shape[1]
         state.results, state.result_stride = _address(results), results.shape[1]
-        state.interrupted = launcher.interrupted_address
+        state.interrupted = ctypes.addressof(launcher.halted)
         state.launches = launcher.launches
         self._point(table)
         self._table, self._raised = table, None
@@ -159,7 +160,7 @@ class Repeater:
             raise self._raised
         if code == repeats.DONE:
             return Stop(done), nanoseconds
-        if code == repeats.STOPPED:
+        if code == repeats.STOPPED or (code == repeats.INTERRUPTED and not launcher.interrupted):
             return Stop(done, step), nanoseconds
         if code == repeats.INTERRUPTED:
             error = CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)

@@ -16,6 +16,7 @@ from farlane.backend.device.sim.memory.content import PIECE
 from farlane.backend.device.sim.memory.extents import Extent
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.residency import Residency
+from farlane.backend.device.sim.memory.shared_residency import SharedResidency
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, WRITABLE
 from farlane.backend.device.sim.options import Oversubscription
@@ -38,7 +39,7 @@ class ManagedMemory(Memory):
     def __init__(self, quota: int, budget: Budget, physical: Physical, options: Oversubscription) -> None:
         super().__init__(quota, budget, physical)
         self.room.attend(True)
-        memory = options.memory or -(-quota // PAGE_2M) * PAGE_2M
+        memory = options.shared or options.memory or -(-quota // PAGE_2M) * PAGE_2M
         self.window.huge = False  # a page that goes gives its memory back at once
         try:
             self.space = self._new_space(PAGE, options.memory)  # without a bound, as much as it turns out to need
@@ -47,7 +48,8 @@ class ManagedMemory(Memory):
             raise CudaError(
                 MEMORY_ALLOCATION, f"no room for a session with {memory} bytes of device memory: {error}"
             ) from None
-        self.residency = Residency(self.window, self.space, memory, POLICIES[options.policy or DEFAULT]())
+        kind = Residency if options.shared is None else SharedResidency
+        self.residency = kind(self.window, self.space, memory, POLICIES[options.policy or DEFAULT]())
         self.looks_ahead = self.residency.policy.looks_ahead
 
     def open_space(self, page_bytes: int = PAGE) -> Space:
@@ -92,9 +94,9 @@ class ManagedMemory(Memory):
     def page_fault(self, address: int, size: int, write: bool, where: Where) -> PageAnswer:
         return self.residency.fault(address, size, write, where)
 
-    def before_launch(self, parameters: memoryview, variables: Iterable[int]) -> bool:
+    def before_launch(self, parameters: memoryview, variables: Iterable[int], again: bool = False) -> bool:
         self.space.run()
-        self.residency.begin(self._pointed_to(parameters, variables))
+        self.residency.begin(self._pointed_to(parameters, variables), again)
         return self.residency.complete
 
     def before_loop(self) -> bool:

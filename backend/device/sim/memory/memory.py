@@ -271,8 +271,8 @@ class Memory(Content):
         self.window.bytes[address - self.window.base : address + size - self.window.base] = 0
 
     # Launches ---------------------------------------------------------------------------------------------------
-    def before_launch(self, parameters: memoryview, variables: Iterable[int]) -> bool:
-        """A launch comes next, which refers to the variables at these addresses. Whether several threads may run it."""
+    def before_launch(self, parameters: memoryview, variables: Iterable[int], again: bool = False) -> bool:
+        """A launch comes next, which refers to the variables at these addresses; or the rest of one (`again`). Whether several threads may run it."""
         if self.space is not None:
             self.space.run()
         return True

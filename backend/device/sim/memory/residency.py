@@ -13,6 +13,8 @@ happens but the last.
 
 Copies never wait for room: they go to where the bytes are (managed.py).
 
+Where sessions share the device's memory (shared.py), `memory` is all of it. What another session needs leaves by granules (shared_residency.py).
+
 Locking: requests of kernels come from the threads that run them, one lock for them; all else from the session's thread, never while a kernel runs.
 Source: mission.md S4, S2 point 5 (only what is missing moves); the design in docs/memory.md.
 """
@@ -23,38 +25,24 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from farlane.backend.device.sim.memory.extents import Extent, Extents
 from farlane.backend.device.sim.memory.space import Space, Span
-from farlane.backend.device.sim.memory.store import Store
+from farlane.backend.device.sim.memory.store import Migrations, Store
 from farlane.backend.device.sim.memory.window import HELD, PAGE, PAGE_SHIFT, READABLE, WRITABLE, Window, runs_of
 from farlane.backend.jit.runtime.services import PageAnswer, Where
 from farlane.backend.memory.replacement import Policy, Resident
 
-IN, DIRTY, STORED = 1, 2, 4  # a page's state
+IN, DIRTY, STORED, AWAY = 1, 2, 4, 8  # a page's state; AWAY: in the store, for another session's sake
 
-_LOOK = np.array([HELD, READABLE | HELD, HELD, READABLE | WRITABLE | HELD] * 2, np.uint8)  # state -> flags
-_LOOK_ONLY = np.array([HELD, READABLE | HELD] * 4, np.uint8)
+_LOOK = np.array([HELD, READABLE | HELD, HELD, READABLE | WRITABLE | HELD] * 4, np.uint8)  # state -> flags
+_LOOK_ONLY = np.array([HELD, READABLE | HELD] * 8, np.uint8)
 _DIRTY_PARTS, _DIRTY_LEAST = 16, 16  # a write makes a part of its extent dirty, of so many pages at least
 _CHUNKS = 128  # that a streaming launch has room for: more than twice what one warp instruction can touch
 _CHUNK_MOST = 16
 _AHEAD_SHARE, _AHEAD_MOST = 16, 1024  # a piece, where pages are asked for in order: a share of the memory, pages
-
-
-@dataclass
-class Migrations:
-    """What has moved, in bytes and times, and how often kernels asked."""
-
-    bytes_in: int = 0
-    bytes_out: int = 0
-    moves_in: int = 0
-    moves_out: int = 0
-    requests: int = 0
-    streaming_launches: int = 0
-    peak_bytes: int = 0
 
 
 class Residency:
@@ -88,12 +76,22 @@ class Residency:
         """Whether every page is on the device."""
         return self._present == self.extents.pages
 
+    @property
+    def _room(self) -> int:
+        """Pages that can come without any other's going."""
+        return self._budget - self._present
+
+    @property
+    def _can_complete(self) -> bool:
+        """Whether everything is on the device, or can come without any page's going."""
+        return self.complete or self.extents.pages - self._present <= self._room
+
     # Extents ----------------------------------------------------------------------------------------------------
     def add(self, first: int, last: int, label: str, writable: bool) -> None:
         """Pages that are mapped from now on, held and without content."""
         opened = self.complete and not self._hides
         extent = self.extents.add(first, last, label, writable)
-        if extent.pages <= self._budget - self._present:
+        if extent.pages <= self._room:
             self._bring(extent, first, last)
             if self.untracked:
                 self._state[first:last] |= DIRTY
@@ -122,16 +120,20 @@ class Residency:
                     self._opened.append(part)
 
     # Launches ---------------------------------------------------------------------------------------------------
-    def begin(self, wanted: Sequence[Extent]) -> None:
-        """A launch that is given these extents comes next. Afterwards it may run; unless everything is there, on one thread."""
-        self.step += 1
+    def begin(self, wanted: Sequence[Extent], again: bool = False) -> None:
+        """A launch that is given these extents comes next. Afterwards it may run; unless everything is there, on one thread.
+
+        Args:
+            again: it has begun before, and stopped at a block boundary.
+        """
+        self.step += not again
         self.untracked = False
         for extent in self._used:
             extent.pinned = extent.streamed = False
         self._used.clear()
         self._stream.clear()
         self._pinned = 0
-        if not self.complete and self.extents.pages <= self._budget:
+        if not self.complete and self._can_complete:
             self._bring_all()
         if self.complete and not self._hides:
             self._open_all()
@@ -155,7 +157,7 @@ class Residency:
 
     def begin_untracked(self) -> bool:
         """Something that reads and writes any memory comes next. False where it may not, for something is not there."""
-        if self._hides or (not self.complete and self.extents.pages > self._budget):
+        if self._hides or not self._can_complete:
             return False
         self.begin(())
         self.untracked = True
@@ -167,7 +169,7 @@ class Residency:
 
     def fits(self, size: int) -> bool:
         """Whether everything would still be there with so many bytes more."""
-        return self.complete and self._present + -(-size // PAGE) + 1 <= self._budget
+        return self.complete and -(-size // PAGE) + 1 <= self._room
 
     def fault(self, address: int, size: int, write: bool, where: Where) -> PageAnswer:
         """A kernel's access that the flags did not allow. From any of its threads."""
@@ -293,7 +295,7 @@ class Residency:
             for first, last in self._runs(start, end, STORED, STORED):
                 self._copy(self.window.bytes, self.store.bytes, first, last)
                 fetched += (last - first) * PAGE
-            self._state[start:end] |= IN
+            self._came(self._state[start:end])
         extent.present += count
         self._present += count
         self._there[extent.number] = extent
@@ -301,6 +303,10 @@ class Residency:
         self.migrations.moves_in += fetched > 0
         self.migrations.peak_bytes = max(self.migrations.peak_bytes, self._present * PAGE)
         return bool(going)
+
+    def _came(self, state: npt.NDArray[np.uint8]) -> None:
+        """Pages of this state are on the device now."""
+        state |= IN
 
     def _make_room(self, count: int, wanted: Extent) -> list[tuple[Extent, list[tuple[int, int]]]]:
         """Pages that go, at least `count` of them."""
@@ -373,7 +379,7 @@ class Residency:
         first, last = start >> PAGE_SHIFT, (start + size - 1 >> PAGE_SHIFT) + 1
         if write:
             for extent in self.extents.overlapping(first, last):
-                fits = not extent.present and extent.pages <= self._budget - self._present
+                fits = not extent.present and extent.pages <= self._room
                 if fits and not (self._state[extent.first : extent.last] & STORED).any():
                     self._bring(extent, extent.first, extent.last)  # it is as well there: nothing has to move
         there = (self._state[first:last] & IN) != 0

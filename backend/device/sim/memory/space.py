@@ -47,8 +47,14 @@ class Physical:
         self._lock = threading.Lock()
         self.programs = TaskRanges(PROGRAM)
 
-    def take(self, count: int) -> list[int]:
-        """Frames of 2 MiB. Raises OutOfFrames."""
+    @property
+    def free_granules(self) -> int:
+        """Frames of 2 MiB that no session has."""
+        with self._lock:
+            return (self.size if self._frames is None else self._frames.free_bytes) // PAGE_2M
+
+    def take(self, count: int, number: int = 0) -> list[int]:
+        """Frames of 2 MiB for the space of this number. Raises OutOfFrames."""
         with self._lock:
             if self._frames is None:
                 self._frames = Frames(self.size, order="scattered")
@@ -60,6 +66,11 @@ class Physical:
         with self._lock:
             assert self._frames is not None
             self._frames.free(frames)
+
+    def end(self, number: int, frames: Sequence[int]) -> None:
+        """The space of this number has ended, which had these frames."""
+        self.bind(number, ())
+        self.give(frames)
 
     def new_task(self) -> int:
         return next(self._numbers)
@@ -111,6 +122,25 @@ class Space:
         """The first module; `translations.table` maps the session's addresses."""
         return self._view
 
+    @property
+    def number(self) -> int:
+        """The device's number for it."""
+        return self._task
+
+    @property
+    def granules(self) -> int:
+        """Frames of 2 MiB that it has."""
+        return len(self._frames)
+
+    @property
+    def room(self) -> int:
+        """Bytes that can be mapped without anything's leaving the device."""
+        return self._view.free_bytes + (0 if self._fixed else self._physical.free_granules * PAGE_2M)
+
+    def occupancy(self) -> dict[int, list[tuple[int, int]]]:
+        """For each of its frames of 2 MiB, the (start, length) that are mapped there."""
+        return self._view.occupancy(self._frames, PAGE_2M)
+
     def translate(self, address: int) -> int | None:
         """The physical address, by the translation table."""
         found = self._view.table.lookup(address)
@@ -142,8 +172,7 @@ class Space:
 
     def close(self) -> None:
         """Gives the frames back."""
-        self._physical.bind(self._task, ())
-        self._physical.give(sorted(self._frames))
+        self._physical.end(self._task, sorted(self._frames))
         self._frames.clear()
         self._view = SegmentView(0, self.page_bytes)
 
@@ -171,7 +200,7 @@ class Space:
 
     # Frames -----------------------------------------------------------------------------------------------------
     def _grow(self, count: int) -> None:
-        for frame in self._physical.take(count):
+        for frame in self._physical.take(count, self._task):
             self._frames.add(frame)
             self._view.grow(frame, PAGE_2M)
 

@@ -7,11 +7,25 @@ it holds at most what the session has allocated. Not thread-safe. Source: missio
 from __future__ import annotations
 
 import mmap
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 _MAP_NORESERVE = 0x4000  # Linux; mmap has it from Python 3.12 on
+
+
+@dataclass
+class Migrations:
+    """What has moved between the device and the store, in bytes and times, and how often kernels asked."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    moves_in: int = 0
+    moves_out: int = 0
+    requests: int = 0
+    streaming_launches: int = 0
+    peak_bytes: int = 0
 
 
 class Store:

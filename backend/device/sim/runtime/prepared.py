@@ -53,6 +53,12 @@ class Prepared(NamedTuple):
     reserve: jit.Reserve | None = None  # arenas for blocks that others wait for
 
     @property
+    def variables(self) -> list[int]:
+        """Addresses of the module's variables that the kernel refers to."""
+        addresses = self.function.module.addresses
+        return [addresses[index] for index in self.kernel.info.variables]
+
+    @property
     def arenas(self) -> tuple[int, int]:
         """Launches for which this is the same need the same arenas."""
         return id(self.kernel), self.shape.shared_bytes

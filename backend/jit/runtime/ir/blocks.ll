@@ -129,7 +129,10 @@ define internal { i64, i64 } @farlane_take(ptr %launch) {
 entry:
   %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.abort
   %abort = load atomic i32, ptr %abort.p monotonic, align 4
-  %stop = icmp ne i32 %abort, 0
+  %pause.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.pause
+  %pause = load atomic i32, ptr %pause.p monotonic, align 4
+  %ended = or i32 %abort, %pause
+  %stop = icmp ne i32 %ended, 0
   br i1 %stop, label %none, label %take
 take:
   %chunk.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.chunk

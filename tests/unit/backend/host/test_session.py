@@ -144,6 +144,26 @@ class TestAdmission:
         assert admission.quota == host.description.total_memory
         assert admission.window.size >= admission.quota
 
+    @pytest.mark.parametrize(
+        ("asked", "granted", "otherwise", "has"),
+        [
+            (None, None, 9, 0),  # a guest without a token has the lowest unless it asks
+            (7, None, 9, 7),
+            (7, None, 3, 3),
+            (None, 5, 0, 5),  # a token's own, whatever those without one may have
+            (2, 5, 0, 2),
+            (8, 5, 9, 5),
+            (12, 40, 9, 9),
+            (None, -3, 9, 0),
+        ],
+    )
+    def test_priority(self, asked: int | None, granted: int | None, otherwise: int, has: int, new_guest: Any) -> None:
+        guest = new_guest()
+        found: list[int] = []
+        guest.context.prioritize = found.append
+        guest.session.prioritize(asked, granted, otherwise)
+        assert found == [has]
+
     def test_a_guest_of_version_2_is_spoken_to_as_one_of_version_1(self, host: Host) -> None:
         assert host.admit(Greeting(1, 2)).tape_version == 1
 

@@ -196,6 +196,8 @@ pub struct Config {
     pub payloads: bool,
     /// What the host is to look for in kernels (`farlane run --check`).
     pub checks: Vec<String>,
+    /// Of the session, where sessions give way to each other: 0 to 9, the highest first. The host bounds it.
+    pub priority: Option<u32>,
     pub access: Access,
 }
 
@@ -221,6 +223,7 @@ impl Config {
             report: None,
             payloads: true,
             checks: Vec::new(),
+            priority: None,
             access: Access::default(),
         }
     }
@@ -288,6 +291,12 @@ impl Config {
                 )));
             }
         }
+        if let Some(priority) = text("FARLANE_PRIORITY")? {
+            let valid = priority.parse().ok().filter(|number| *number <= 9);
+            config.priority = Some(valid.ok_or_else(|| {
+                ConfigError(format!("FARLANE_PRIORITY is \"{priority}\": it must be a number from 0 to 9"))
+            })?);
+        }
         config.access = Access::from_variables(&variable)?;
         // A program of several processes leaves one report for each.
         config.report =
@@ -315,10 +324,12 @@ mod tests {
             ("FARLANE_REPORT", "/r-%p"),
             ("FARLANE_PAYLOADS", "off"),
             ("FARLANE_CHECK", "memory,leak"),
+            ("FARLANE_PRIORITY", "7"),
         ])
         .expect("valid");
         assert!(!config.payloads);
         assert_eq!(config.checks, ["memory", "leak"]);
+        assert_eq!(config.priority, Some(7));
         assert_eq!(config.mode, Mode::None);
         assert_eq!(config.connect_timeout, Duration::from_millis(500));
         assert_eq!(config.report, Some(PathBuf::from(format!("/r-{}", std::process::id()))));
@@ -334,6 +345,7 @@ mod tests {
             ("FARLANE_PAYLOADS", "on"),
             ("FARLANE_TRANSPORT", "tcp"),
             ("FARLANE_CHECK", "everything"),
+            ("FARLANE_PRIORITY", "10"),
         ] {
             let message = from(&[("FARLANE_HOST", "grpc://h:1"), (name, value)]).expect_err(value).to_string();
             assert!(message.contains(name) && message.contains(value), "{message}");

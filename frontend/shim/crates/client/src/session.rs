@@ -40,6 +40,8 @@ pub struct HelloInfo {
     pub objects: Vec<Object>,
     /// What the host is to look for in kernels.
     pub checks: Vec<String>,
+    /// The priority that it asks for.
+    pub priority: Option<u32>,
 }
 
 /// One open session. Shared by all threads of the program.

@@ -186,6 +186,7 @@ fn open() -> Result<Opened, Error> {
         module_digests: above().map_or_else(Vec::new, |above| above.image_digests()),
         objects: manifests::prepare(config.mode),
         checks: config.checks.clone(),
+        priority: config.priority,
     };
     let session = Session::open(&config, hello).map_err(|error| {
         log::error(format_args!("{error}"));

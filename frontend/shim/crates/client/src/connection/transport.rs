@@ -276,6 +276,7 @@ fn hello(info: &HelloInfo, mode: Mode) -> Hello {
         pid: info.pid,
         mode: mode.as_str().to_owned(),
         checks: info.checks.clone(),
+        priority: info.priority,
         module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
         comes_again: true,
     }

@@ -25,6 +25,7 @@ fn hello() -> HelloInfo {
         module_digests: vec![[7; 32]],
         objects: Vec::new(),
         checks: Vec::new(),
+        priority: None,
     }
 }
 
