@@ -165,7 +165,10 @@ def test_strings_are_read_as_the_thread_sees_them(program: Program) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["show", "wild"])
-@pytest.mark.parametrize("address", [8, 1 << 20, 0x100_0000_0000, 0x101_0000_0040, 0x102_0000_0000, (1 << 64) - 1])
+@pytest.mark.parametrize(
+    "address",
+    [8, 1 << 20, 0x100_0000_0000, 0x101_0000_0040, 0x102_0000_0040, 0x103_0000_0000, 0x104_0000_0000, (1 << 64) - 1],
+)
 def test_bad_pointers_are_illegal_addresses(program: Program, kernel: str, address: int) -> None:
     error = failed(program, kernel, pack("Q", address), block=3)
     assert (error.code, kernel in error.message) == (700, True)
