@@ -55,6 +55,7 @@ class Reason(enum.Enum):
     MALFORMED = 3
     DEVICE = 4
     UNAUTHORIZED = 5
+    GONE = 6
 
 
 class Refused(Exception):
@@ -80,6 +81,7 @@ class Greeting:
     objects: Sequence[GuestObject] = ()
     checks: Sequence[str] = ()
     comes_again: bool = False
+    resumes: bool = False
 
 
 class Ended(NamedTuple):

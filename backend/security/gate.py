@@ -52,6 +52,11 @@ class Grant:
     entered: float = field(default_factory=time.monotonic)
 
     @property
+    def owner(self) -> str:
+        """The name of what it has shown; empty: nothing."""
+        return "" if self.entry is None else self.entry.name
+
+    @property
     def memory(self) -> int | None:
         return None if self.entry is None else self.entry.memory
 

@@ -58,10 +58,12 @@ class Edge:
 
     Args:
         folder: for encrypted endpoints, which there are none of without it.
+        grace: for so many seconds a session outlives its connection, where that is TCP or TLS.
     """
 
-    def __init__(self, host: Host, folder: Folder | None = None) -> None:
+    def __init__(self, host: Host, folder: Folder | None = None, grace: float = 0.0) -> None:
         self._host = host
+        self._grace = grace
         self._folder = folder
         self._gate: Gate | None = None
         self._server: Server | None = None
@@ -101,8 +103,10 @@ class Edge:
                 listener.close()
             self._remove()
             raise
-        calls = self._host.session_limit + SPARE_CALLS
-        service = Service(self._host, name, self._gate)
+        calls = (
+            self._host.session_limit * (2 if self._grace > 0 else 1) + SPARE_CALLS
+        )  # one more where a session is resumed
+        service = Service(self._host, name, self._gate, self._grace)
         self._server = Server(
             [(listener.detach(), kind) for listener, kind in sockets],
             service.serve,

@@ -39,13 +39,21 @@ class Goodbye(NamedTuple):
     pass
 
 
+class Resume(NamedTuple):
+    """The guest of a session comes again: its connection broke."""
+
+    session: str
+    secret: bytes
+    received: int  # messages of the session
+
+
 class Malformed(NamedTuple):
     """Not a message of the protocol, or one out of place."""
 
     why: str
 
 
-GuestMessage = TapePart | Greeting | ObjectPart | Goodbye | Malformed
+GuestMessage = TapePart | Greeting | ObjectPart | Goodbye | Resume | Malformed
 
 
 def read_guest(data: bytes) -> GuestMessage:
@@ -71,12 +79,15 @@ def read_guest(data: bytes) -> GuestMessage:
             objects=tuple(GuestObject(each.identity, each.size, each.has_manifest) for each in hello.objects),
             checks=tuple(hello.checks),
             comes_again=hello.comes_again,
+            resumes=hello.resumes,
         )
     if kind == "object_part":
         part = message.object_part
         return ObjectPart(part.identity, part.data, part.last)
     if kind == "goodbye":
         return Goodbye()
+    if kind == "resume":
+        return Resume(message.resume.session, message.resume.secret, message.resume.received)
     return Malformed("an empty GuestMessage, or one of a later version")
 
 
@@ -86,6 +97,8 @@ def write_welcome(
     process_ticket: bytes | None = None,
     rings_name: str = "",
     entrance: Entrance | None = None,
+    resume_secret: bytes = b"",
+    grace: float = 0.0,
 ) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
@@ -111,6 +124,8 @@ def write_welcome(
             rings_name=rings_name,
             process_certificate=entrance.pinned if entrance else b"",
             process_token=entrance.token if entrance else "",
+            resume_secret=resume_secret,
+            grace_milliseconds=round(grace * 1000) if resume_secret else 0,
         )
     ).SerializeToString()
 
