@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
+from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, Objects
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
@@ -92,16 +93,6 @@ class Ended(NamedTuple):
     why: str  # for the log
 
 
-@dataclass(frozen=True)
-class Entrance:
-    """What the process of a session has of its own, so that its guest knows it, and it knows its guest (tape.md, "TLS")."""
-
-    certificate: bytes  # PEM
-    key: bytes  # PEM
-    pinned: bytes  # the certificate as the guest compares it: DER
-    token: str
-
-
 class RemoteSession(Protocol):
     """A session in a process of its own (workers/). The host admits it; its messages go to the process alone."""
 
@@ -153,6 +144,7 @@ class Processes(Protocol):
         images: SessionImages,
         known: Sequence[bytes],
         entrance: Entrance | None,
+        resumption: Resumption | None,
     ) -> tuple[RemoteSession, Description]:
         """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. Raises Refused."""
 
@@ -241,7 +233,13 @@ class Host:
         )  # processes are asked: not under the lock
 
     def admit(
-        self, greeting: Greeting, peer: str = "", *, quota: int | None = None, entrance: Entrance | None = None
+        self,
+        greeting: Greeting,
+        peer: str = "",
+        *,
+        quota: int | None = None,
+        entrance: Entrance | None = None,
+        resumption: Resumption | None = None,
     ) -> Admission:
         """Opens a session.
 
@@ -249,6 +247,7 @@ class Host:
             peer: the transport's name of the guest's address.
             quota: the guest's own limit of device memory, below the host's.
             entrance: of the session's process, for a guest that comes by TLS.
+            resumption: where the session outlives its connection; its process has to know.
 
         Raises:
             Refused: with the reason, and nothing left behind.
@@ -257,7 +256,7 @@ class Host:
         _check(greeting)
         name = self._reserve()
         try:
-            session, description = self._open_session(name, tape_version, greeting, quota, entrance)
+            session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption)
         except BaseException:
             self._forget(name)
             raise
@@ -315,14 +314,21 @@ class Host:
                 self._ended_nanoseconds += session.busy_nanoseconds or 0  # known here once it is closed
 
     def _open_session(
-        self, name: str, tape_version: int, greeting: Greeting, quota: int | None, entrance: Entrance | None
+        self,
+        name: str,
+        tape_version: int,
+        greeting: Greeting,
+        quota: int | None,
+        entrance: Entrance | None,
+        resumption: Resumption | None,
     ) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images), greeting.checks
         most = self.quota if quota is None else min(quota, self.quota)
         if isinstance(self.device, Device):
             return open_session(self.device, most, images, name, tape_version, checks), self.description
         try:
-            return self.device.open(name, tape_version, most, checks, images, greeting.module_digests, entrance)
+            digests = greeting.module_digests
+            return self.device.open(name, tape_version, most, checks, images, digests, entrance, resumption)
         except BaseException:
             images.close()
             raise

@@ -142,6 +142,9 @@ class Gate:
         """For the audit log, as `ended`."""
         self._write("granted", grant.entry, grant.peer, **fields)
 
+    def resumed(self, grant: Grant, **fields: Any) -> None:
+        self._write("resumed", grant.entry, grant.peer, **fields)
+
     def ended(self, grant: Grant, **fields: Any) -> None:
         seconds = round(time.monotonic() - grant.entered, 3)
         self._write("ended", grant.entry, grant.peer, seconds=seconds, **fields)

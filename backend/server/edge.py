@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farlane.server")
 
+CALLS_OF_PROCESS = 8  # its session's, and those of a guest that comes again
 SPARE_CALLS = 8  # for descriptions and refusals while every session is taken
 SPARE_CONNECTIONS = 64  # on which nobody calls: each costs a thread
 KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS = 30.0, 20.0
@@ -48,7 +49,7 @@ def server_of_process(
         security: of its own, for a guest that comes by TLS.
     """
     return Server(
-        (), serve, cancelled, log.warning, calls=2, connections=2, message_bytes=MESSAGE_BYTES + _FRAMING_BYTES,
+        (), serve, cancelled, log.warning, calls=CALLS_OF_PROCESS, connections=CALLS_OF_PROCESS, message_bytes=MESSAGE_BYTES + _FRAMING_BYTES,
         keepalive=KEEPALIVE_SECONDS, keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS, security=security,
     )  # fmt: skip
 

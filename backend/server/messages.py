@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from farlane.backend.device.base import Description
-from farlane.backend.host.host import Admission, Entrance, Greeting, Refused, version
+from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.host import Admission, Greeting, Refused, version
 from farlane.backend.host.manifests import GuestObject
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.payloads import CACHE_BYTES, CODECS
@@ -97,8 +98,7 @@ def write_welcome(
     process_ticket: bytes | None = None,
     rings_name: str = "",
     entrance: Entrance | None = None,
-    resume_secret: bytes = b"",
-    grace: float = 0.0,
+    resumption: Resumption | None = None,
 ) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
@@ -124,8 +124,8 @@ def write_welcome(
             rings_name=rings_name,
             process_certificate=entrance.pinned if entrance else b"",
             process_token=entrance.token if entrance else "",
-            resume_secret=resume_secret,
-            grace_milliseconds=round(grace * 1000) if resume_secret else 0,
+            resume_secret=resumption.secret if resumption else b"",
+            grace_milliseconds=round(resumption.grace * 1000) if resumption else 0,
         )
     ).SerializeToString()
 

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.errors import DeadTransport, ProtocolError
+from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.host import (
     TAPE_VERSION_MAX,
     TAPE_VERSION_MIN,
     Admission,
     Ended,
-    Entrance,
     Greeting,
     Host,
     HostedSession,
@@ -71,6 +71,7 @@ class _Resumable(NamedTuple):
     """A session whose guest may come again when its connection has broken."""
 
     call: Call
+    session: HostedSession
     secret: bytes
     owner: str
 
@@ -166,8 +167,10 @@ class Service:
             log.warning("%s is not let into the session %s", call.peer, shown.session)
             raise Refused(Reason.GONE, _GONE)
         log.info("session %s goes on with %s", shown.session, call.peer)
+        self._gate.resumed(grant, session=shown.session)
         try:
-            found.call.resume(call, shown.received)
+            ticket = None if isinstance(found.session, Session) else found.call.passage()
+            found.call.resume(call, shown.received, ticket)
         except CallGone:
             raise Refused(Reason.GONE, _GONE) from None
         return Status.OK, ""
@@ -182,22 +185,23 @@ class Service:
         if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
             raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
         entrance = _entrance() if grant.entry is not None and self._host.has_processes else None
-        admission = self._host.admit(first, call.peer, quota=grant.memory, entrance=entrance)
+        resumption = None
+        if self._grace > 0 and first.resumes and not call.peer.startswith("unix:"):
+            resumption = Resumption(secrets.token_bytes(SECRET_BYTES), self._grace)
+        admission = self._host.admit(first, call.peer, quota=grant.memory, entrance=entrance, resumption=resumption)
         session = admission.session
         ended = _FAILED
-        secret = b""
-        if self._grace > 0 and first.resumes and not call.peer.startswith("unix:") and isinstance(session, Session):
-            secret = secrets.token_bytes(SECRET_BYTES)
-            call.keep(self._grace)
+        if resumption is not None:
+            call.keep(resumption.grace)
         with self._lock:
             self._running[call.number] = session
-            if secret:
-                self._resumable[session.name] = _Resumable(call, secret, grant.owner)
+            if resumption is not None:
+                self._resumable[session.name] = _Resumable(call, session, resumption.secret, grant.owner)
         try:
             self._gate.opened(grant, session=session.name, program=first.program, memory=admission.quota)
             passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
             name = self._rings_name if by_tcp and ticket is not None else ""
-            welcome = messages.write_welcome(admission, ticket, passage, name, entrance, secret, self._grace)
+            welcome = messages.write_welcome(admission, ticket, passage, name, entrance, resumption)
             call.send(welcome, flush=False)
             if isinstance(session, Session):
                 ended = hold(session.name, lambda: converse(admission, call))

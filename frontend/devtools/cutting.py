@@ -25,16 +25,24 @@ class CuttingProxy:
     Args:
         port: the host's.
         seed: of the random numbers.
-        spare: bytes that the first connection passes in any case, so that the session opens.
+        spare: bytes that the first connections pass in any case, so that the session opens.
+        openings: how many these are.
         most: the largest number of bytes that a connection may pass; numbers are spread evenly over their logarithms.
         cuts: how many connections are cut; None: all.
     """
 
     def __init__(
-        self, port: int, seed: int, spare: int = 32 << 10, most: int = 4 << 20, cuts: int | None = None
+        self,
+        port: int,
+        seed: int,
+        spare: int = 32 << 10,
+        openings: int = 1,
+        most: int = 4 << 20,
+        cuts: int | None = None,
     ) -> None:
         self.cuts = 0  # done so far
         self.refusing = False  # connections are closed at once
+        self._openings = openings
         self._port, self._spare, self._most, self._left = port, spare, most, cuts
         self._random = random.Random(seed)
         self._lock = threading.Lock()
@@ -69,7 +77,7 @@ class CuttingProxy:
             self.cuts += was_cut
 
     def _accept(self) -> None:
-        first = True
+        connections = 0
         while True:
             try:
                 guest, _ = self._listener.accept()
@@ -86,9 +94,11 @@ class CuttingProxy:
                 budget = None if self._left == 0 else round(self._most ** self._random.random())
                 self._left = self._left - 1 if self._left else self._left
                 how = self._random.choice(("reset", "end", "stall"))
-                link = _Link(self, guest, host, budget and budget + (self._spare if first else 0), how)
+                link = _Link(
+                    self, guest, host, budget and budget + (self._spare if connections < self._openings else 0), how
+                )
                 self._open.add(link)
-            first = False
+            connections += 1
             link.start()
 
 

@@ -278,7 +278,12 @@ impl Call {
             (false, Code::Ok) => (None, FAREWELL),
             (false, code) => (Some(Status::new(code, details)), FAREWELL),
         };
-        self.wire().finish(last, patience);
+        let wire = {
+            let line = self.line.lock();
+            self.ended.store(true, Ordering::Release); // no other wire comes
+            line.wire.clone()
+        };
+        wire.finish(last, patience);
     }
 
     /// From any thread: drives the connection a little if the call's own thread is busy elsewhere. Whether the call is cancelled.

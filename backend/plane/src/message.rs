@@ -11,6 +11,7 @@ const LAST: u8 = 0x18;
 const RECEIVED: u8 = 0x2A; // GuestMessage.received
 const MESSAGES: u8 = 0x08;
 const RESUMED: u8 = 0x22; // HostMessage.resumed
+const TICKET: u8 = 0x12;
 
 /// A Tape message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,18 +51,22 @@ pub fn received(message: &[u8]) -> Option<u64> {
     (rest.left() == 0).then_some(count)
 }
 
-/// A HostMessage that says how many Tapes there were.
+/// A HostMessage that says how many Tapes there were, and where the session goes on.
 #[must_use]
-pub fn resumed(tapes: u64) -> Bytes {
-    let mut count = Vec::with_capacity(10);
+pub fn resumed(tapes: u64, ticket: &[u8]) -> Bytes {
+    let mut fields = vec![MESSAGES];
     let mut left = tapes;
     while left >= 0x80 {
-        count.push(left as u8 | 0x80);
+        fields.push(left as u8 | 0x80);
         left >>= 7;
     }
-    count.push(left as u8);
-    let inner = u8::try_from(count.len() + 1).unwrap_or(u8::MAX);
-    [&[RESUMED, inner, MESSAGES], count.as_slice()].concat().into()
+    fields.push(left as u8);
+    if !ticket.is_empty() {
+        fields.extend_from_slice(&[TICKET, u8::try_from(ticket.len()).unwrap_or(u8::MAX)]);
+        fields.extend_from_slice(ticket);
+    }
+    let length = u8::try_from(fields.len()).unwrap_or(u8::MAX);
+    [&[RESUMED, length], fields.as_slice()].concat().into()
 }
 
 /// The beginning of a Tape of this length: its group, where its records begin, and their size; `None`: it is in another form, or longer.
@@ -170,9 +175,9 @@ mod tests {
         for other in [&b""[..], b"\x2a", b"\x2a\x01", b"\x2a\x02\x08", b"\x2a\x03\x08\x01\x00", b"\x12\x00"] {
             assert_eq!(received(other), None, "{other:x?}");
         }
-        assert_eq!(resumed(300), &b"\x22\x03\x08\xac\x02"[..]);
-        assert_eq!(resumed(0), &b"\x22\x02\x08\x00"[..]);
-        assert_eq!(resumed(u64::MAX).len(), 13);
+        assert_eq!(resumed(300, &[]), &b"\x22\x03\x08\xac\x02"[..]);
+        assert_eq!(resumed(0, &[]), &b"\x22\x02\x08\x00"[..]);
+        assert_eq!(resumed(u64::MAX, &[7; 16]).len(), 31);
     }
 
     /// Whatever comes, it is read or left alone; what is read is inside of what came.

@@ -255,7 +255,9 @@ class Resume(_message.Message):
     def __init__(self, session: _Optional[str] = ..., secret: _Optional[bytes] = ..., received: _Optional[int] = ...) -> None: ...
 
 class Resumed(_message.Message):
-    __slots__ = ("received",)
+    __slots__ = ("received", "process_ticket")
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_TICKET_FIELD_NUMBER: _ClassVar[int]
     received: int
-    def __init__(self, received: _Optional[int] = ...) -> None: ...
+    process_ticket: bytes
+    def __init__(self, received: _Optional[int] = ..., process_ticket: _Optional[bytes] = ...) -> None: ...

@@ -31,7 +31,6 @@ NATIVE = Path(__file__).parents[2] / "native"
 GRPC = {"FARLANE_TRANSPORT": "grpc"}
 OPEN = "/farlane.v1.SessionService/Open"
 ROUNDS = "12"
-EXPECTED = "PASS\n"
 
 
 def free_port() -> int:
@@ -68,20 +67,15 @@ def described(url: str) -> admin_pb2.DescribeReply:
         return next(ask(iter([b""])))
 
 
-def serving(tmp: Path, *arguments: str) -> EmbeddedHost:
-    """With all its ways in."""
-    return EmbeddedHost("sim", extra=arguments)
-
-
-@pytest.fixture(scope="module")
-def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
+@pytest.fixture(scope="module", params=["thread", "process"])
+def ways(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
     folder = tmp_path_factory.mktemp("resuming")
     init = ["host", "init", "--folder", str(folder / "host"), "--token-file", str(folder / "token")]
     subprocess.run([sys.executable, "-m", "farlane.frontend.cli", *init], check=True, stdout=subprocess.DEVNULL)
     access = {"FARLANE_CA": str(folder / "host/ca.pem"), "FARLANE_TOKEN_FILE": str(folder / "token")}
     tcp, tls = free_port(), free_port()
     listen = ("--listen", f"grpc://127.0.0.1:{tcp}", "--listen", f"farlane+tls://127.0.0.1:{tls}")
-    with EmbeddedHost("sim", extra=(*listen, "--folder", str(folder / "host"))) as host:
+    with EmbeddedHost("sim", extra=(*listen, "--folder", str(folder / "host"), "--workers", request.param)) as host:
         yield Ways(host, tcp, tls, access)
 
 
@@ -89,7 +83,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
 def programs(toolchain: Callable[[str], Toolchain]) -> dict[str, str]:
     entries = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml")}
     build = Build(architecture="sm_75")
-    return {name: entries[name].compiled(toolchain("13.0"), build)[0] for name in ("counted", "patient", "endless")}
+    return {name: entries[name].compiled(toolchain("13.0"), build)[0] for name in ("counted", "patient", "big_copy")}
 
 
 def lines(outcome: Outcome | str) -> list[str]:
@@ -104,7 +98,7 @@ def test_nothing_is_lost_and_nothing_is_done_twice(ways: Ways, programs: dict[st
     whole = ways.guest(way, ways.port(way)).run([programs["counted"], ROUNDS], mode)
     assert (whole.status, whole.stdout.endswith("PASS\n"), whole.stderr) == (0, True, ""), whole.stdout
     for seed in range(2):
-        with CuttingProxy(ways.port(way), seed) as proxy:
+        with CuttingProxy(ways.port(way), seed, openings=2) as proxy:
             outcome = ways.guest(way, proxy.port).run([programs["counted"], ROUNDS], mode)
         assert (outcome.stdout, outcome.status) == (whole.stdout, 0), outcome.stderr
         assert proxy.cuts > 5, "the connection was cut"
@@ -112,6 +106,15 @@ def test_nothing_is_lost_and_nothing_is_done_twice(ways: Ways, programs: dict[st
         assert told
         assert all(re.search("and was resumed after|trying to resume it", line) for line in told), outcome.stderr
     eventually(lambda: not ways.sessions().sessions)
+
+
+def test_more_data_than_the_host_keeps(ways: Ways, programs: dict[str, str]) -> None:
+    """A copy of 64 MiB to the host is one group: the host waits for the guest's confirmations in the middle of it."""
+    for most in (None, 64 << 20):
+        with CuttingProxy(ways.tcp, 3, openings=2, most=most or 1, cuts=None if most else 0) as proxy:
+            outcome = ways.guest("tcp", proxy.port).run([programs["big_copy"]])
+        assert (outcome.status, outcome.stdout) == (0, "big_copy d2b4807f65dd0134\nPASS\n"), outcome.stderr
+        assert (proxy.cuts > 1) == bool(most)
 
 
 def test_a_kernel_runs_on_while_the_connection_is_broken(ways: Ways, programs: dict[str, str]) -> None:
@@ -180,7 +183,7 @@ def test_a_host_that_was_started_anew_says_so_at_once(programs: dict[str, str]) 
         first._process.wait()
         with EmbeddedHost("sim", extra=listen):
             output, errors = process.communicate(timeout=25)  # the grace is 30 s
-    assert process.returncode == 1
+    assert process.returncode == 3
     assert "46" in output + errors, output
     said = lines(errors)
     assert "refuses to resume the session: it has no such session" in said[-1], errors
@@ -198,7 +201,7 @@ def test_a_guest_that_does_not_come_again_in_time(programs: dict[str, str]) -> N
             kept = described(host.url)
             assert (kept.sessions, kept.memory_used >= 4000000) == (1, True), "it is kept, and counted"
             output, errors = process.communicate(timeout=30)
-        assert process.returncode == 1
+        assert process.returncode == 3
         assert "46" in output + errors, output
         assert "could not be resumed in time" in lines(errors)[-1], errors
         eventually(lambda: described(host.url).sessions == 0)
@@ -212,7 +215,7 @@ def test_without_grace_a_session_ends_with_its_connection(programs: dict[str, st
             process = start(Guest(f"grpc://127.0.0.1:{proxy.port}", "grpc"), programs["patient"], "100000")
             proxy.cut()
             output, errors = process.communicate(timeout=30)
-        assert process.returncode == 1
+        assert process.returncode == 3
         assert "46" in output + errors, output
         assert len(lines(errors)) == 1, errors
         eventually(lambda: described(host.url).sessions == 0)

@@ -115,10 +115,11 @@ impl Call {
     /// it.
     ///
     /// Raises CallGone: the call has ended, or its guest has come once more.
-    fn resume(&self, py: Python<'_>, by: &Bound<'_, Self>, received: u64) -> PyResult<()> {
+    #[pyo3(signature = (by, received, ticket = None))]
+    fn resume(&self, py: Python<'_>, by: &Bound<'_, Self>, received: u64, ticket: Option<&[u8]>) -> PyResult<()> {
         let by = by.get().inner.clone();
         py.detach(|| {
-            self.inner.resume(&by, received)?;
+            self.inner.resume(&by, received, ticket.unwrap_or_default())?;
             by.wait_end();
             Ok(())
         })

@@ -20,6 +20,8 @@ use tonic::Status;
 
 /// Of messages that the guest has not said it has: more wait until it has said so.
 const KEPT_BYTES: usize = 16 << 20;
+/// How long a connection that another one has replaced may take to end, where it is not broken.
+const LEAVING: Duration = Duration::from_millis(100);
 /// What a kept message costs beside its bytes.
 const OVERHEAD: usize = 256;
 /// Of messages that came while others waited: no guest may send so many before it is answered.
@@ -114,11 +116,11 @@ impl Call {
     }
 
     /// The call goes on with the connection of `by`, whose guest has received so many messages. Then `by` is only waited for
-    /// (`wait_end`).
+    /// (`wait_end`). `ticket`: of the process that has the session's messages.
     ///
     /// # Errors
     /// [`Gone`]: the call has ended, or the guest has come once more meanwhile.
-    pub fn resume(&self, by: &Self, received: u64) -> Result<(), Gone> {
+    pub fn resume(&self, by: &Self, received: u64, ticket: &[u8]) -> Result<(), Gone> {
         let kept = self.kept().ok_or(Gone)?;
         let wire = by.wire();
         let (before, taken) = {
@@ -141,10 +143,12 @@ impl Call {
         }
         sent.wire = wire;
         sent.next = 0;
-        if sent.wire.send(message::resumed(taken), true).is_ok() {
+        if sent.wire.send(message::resumed(taken, ticket), true).is_ok() {
             sent.pump(true);
         }
+        drop(sent);
         by.lent.store(true, Ordering::Release);
+        before.finish(Some(Status::aborted("the session goes on with another connection")), LEAVING);
         Ok(())
     }
 
@@ -180,8 +184,8 @@ impl Call {
         if let Received::Other(bytes) = &received {
             if let Some(count) = message::received(bytes) {
                 let whole = kept.sent.lock().confirm(count);
-                return (!whole)
-                    .then(|| Received::Refused(Status::internal("the guest has more messages than it was sent")));
+                let more = || Received::Refused(Status::internal("the guest has more messages than it was sent"));
+                return Some(if whole { Received::Late } else { more() }); // a sender may have waited for that
             }
         }
         let mut line = self.line.lock();

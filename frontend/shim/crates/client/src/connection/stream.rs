@@ -29,7 +29,7 @@ pub(crate) struct Stream {
     resumption: Option<Resumption>,
     /// Why nothing comes before it is resumed.
     broken: Option<String>,
-    /// Messages of the session, the Welcome included.
+    /// Messages of the host on the way that replies come.
     received: u64,
     /// Of those that the host has not been told of.
     unconfirmed: usize,
@@ -40,6 +40,8 @@ pub(crate) struct Stream {
 const ROUNDS: usize = 3;
 /// The host keeps what it has sent. It is told what is received before it keeps so much.
 const UNCONFIRMED_BYTES: usize = 2 << 20;
+/// How long the host may take to say that the session has ended, where its process's connection has.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// What a message costs it beside its bytes.
 const OVERHEAD: usize = 256;
 
@@ -60,7 +62,8 @@ impl Stream {
         runtime: Runtime,
     ) -> Self {
         let spin = Spin::new(Waiting::Adaptive);
-        Self { replies, posted, admission, runtime, spin, resumption, broken: None, received: 1, unconfirmed: 0 }
+        let received = resumption.as_ref().map_or(0, Resumption::received_first);
+        Self { replies, posted, admission, runtime, spin, resumption, broken: None, received, unconfirmed: 0 }
     }
 
     /// Whether the calling thread can drive: one that is ending has lost what the runtime keeps for it.
@@ -101,9 +104,15 @@ impl Stream {
         if self.broken.is_some() {
             return Ok(None);
         }
-        let Self { replies, posted, runtime, .. } = self;
+        let Self { replies, posted, admission, resumption, runtime, .. } = self;
         let found = runtime.block_on(async {
             posted.wake();
+            let apart = async {
+                match admission.as_mut().filter(|_| resumption.is_some()) {
+                    Some(admission) => admission.broken().await,
+                    None => std::future::pending().await,
+                }
+            };
             let progress = async {
                 for _ in 0..ROUNDS {
                     tokio::task::yield_now().await;
@@ -112,6 +121,7 @@ impl Stream {
             tokio::select! {
                 biased;
                 message = replies.message() => judge(message),
+                why = apart => Err(End::Broken(why)),
                 () = progress => Ok(None),
             }
         });
@@ -123,16 +133,26 @@ impl Stream {
         self.broken.as_deref().zip(self.resumption.as_ref().map(|resumption| resumption.grace))
     }
 
-    /// Tries once to put another stream in the place of the broken one; its socket.
-    pub(crate) fn resume(&mut self, deadline: Instant, full: Arc<AtomicBool>) -> Result<RawFd, Failed> {
-        let Self { posted, runtime, resumption: Some(resumption), received, .. } = self else {
+    /// Tries once to put another stream in the place of the broken one; its socket, and the admission's or -1.
+    pub(crate) fn resume(&mut self, deadline: Instant, full: Arc<AtomicBool>) -> Result<[RawFd; 2], Failed> {
+        let Self { posted, admission, runtime, resumption: Some(resumption), received, .. } = self else {
             return Err(Failed::Forever("it cannot be resumed".to_owned()));
         };
-        let resumed = runtime.block_on(resumption.attempt(posted, *received, deadline, full))?;
+        let resumed = runtime.block_on(async {
+            // Where its process has ended, the host says so, and there is nothing to resume.
+            if let Some(admission) = admission {
+                if let Ok(Ok(words)) = tokio::time::timeout(LAST_WORDS, admission.said()).await {
+                    return Err(Failed::Ended(words));
+                }
+            }
+            resumption.attempt(posted, *received, deadline, full).await
+        })?;
         self.replies = resumed.replies;
         self.broken = None;
         self.unconfirmed = 0;
-        Ok(resumed.descriptor)
+        let (admission, beside) = resumed.admission.unzip();
+        self.admission = admission;
+        Ok([resumed.descriptor, beside.unwrap_or(-1)])
     }
 
     fn take(&mut self, found: Result<Option<HostMessage>, End>) -> Result<Option<HostMessage>, String> {

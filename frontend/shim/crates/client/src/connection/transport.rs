@@ -151,14 +151,12 @@ impl Task {
             descriptor = entered.descriptor;
             let (own, answers) =
                 (mem::replace(&mut sender, entered.sender), mem::replace(&mut replies, entered.replies));
-            admission = Some(process::Admission { _stream: own, replies: answers });
+            admission = Some(process::Admission::new(own, answers));
         }
         let posted = sender.queue().clone();
-        let resumption = match (&rings, &admission) {
-            (None, None) => {
-                Resumption::new(&self.config.endpoint, address, credentials, &welcome, self.config.connect_timeout)
-            }
-            _ => None,
+        let resumption = match rings {
+            None => Resumption::new(&self.config, address, credentials, &welcome, admission.is_some())?,
+            Some(_) => None,
         };
         if resumption.is_some() {
             posted.keep();
@@ -167,7 +165,7 @@ impl Task {
         let bell = Arc::new(Bell::new().map_err(|e| local(&e))?);
         let stream = Reading::new(
             stream,
-            Watched::Socket { socket: AtomicI32::new(descriptor), full, beside, posted },
+            Watched::Socket { socket: AtomicI32::new(descriptor), full, beside: AtomicI32::new(beside), posted },
             bell.clone(),
         );
         let timer = AgeTimer::new().map_err(|e| local(&e))?;

@@ -20,20 +20,18 @@ use crate::connection::bell::{Bell, NONE};
 use crate::connection::conversation::{handle, serve_timer};
 use crate::connection::leaks::Ignored;
 use crate::connection::posting::Queue;
-use crate::connection::resuming::{Failed, Resumption};
 use crate::connection::stream::Stream;
 use crate::connection::thread::{Held, Uncancelled};
 use crate::generated_farlane_v1::HostMessage;
 use crate::incoming::awaited::Answered;
 use crate::incoming::direct;
 use crate::incoming::waiter::{Answer, Waiter};
-use crate::log;
 use crate::shared::Shared;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use prost::Message;
 use rings::{Error, Handle, Receiver};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,11 +40,9 @@ use std::{fmt, thread};
 /// How long a thread of the program reads for itself before it leaves that to ours.
 const TURN: Duration = Duration::from_millis(2);
 /// How long ours keeps away behind a thread of the program.
-const QUIET: Duration = Duration::from_millis(1);
+pub(super) const QUIET: Duration = Duration::from_millis(1);
 /// The gRPC stream says why the session has ended; how long it may take to.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// The attempt to resume the session after which the user is told what the program waits for.
-const TOLD_AT: usize = 5;
 
 /// Where replies come from.
 pub(crate) enum Source {
@@ -62,7 +58,7 @@ pub(crate) enum Watched {
         /// Whether it took less than it was to send.
         full: Arc<AtomicBool>,
         /// That of a session's admission, or -1 (`connection::process`).
-        beside: RawFd,
+        beside: AtomicI32,
         posted: Arc<Queue>,
     },
     Ring(Handle),
@@ -77,10 +73,10 @@ pub(crate) struct Reading {
     taken: AtomicBool,
     /// Threads that rely on ours, and have not got what they wait for.
     relying: Arc<AtomicUsize>,
-    closed: AtomicBool,
+    pub(super) closed: AtomicBool,
     /// The connection is broken, and another one is tried.
-    resuming: AtomicBool,
-    bell: Arc<Bell>,
+    pub(super) resuming: AtomicBool,
+    pub(super) bell: Arc<Bell>,
     /// Waits that ours has ended.
     #[cfg(test)]
     pub(crate) handed_over: AtomicUsize,
@@ -149,7 +145,9 @@ impl Reading {
     pub(crate) fn abandon(&self) {
         match &self.watched {
             Watched::Socket { socket, beside, .. } => {
-                for socket in [socket.load(Ordering::Acquire), *beside].into_iter().filter(|&socket| socket >= 0) {
+                for socket in
+                    [socket, beside].map(|each| each.load(Ordering::Acquire)).into_iter().filter(|&socket| socket >= 0)
+                {
                     // SAFETY: a plain system call on a descriptor that this process inherited; the threads that use it
                     // exist in the parent only, and nothing here uses it after this. Closing the child's copy does not
                     // end the connection.
@@ -227,7 +225,7 @@ impl Reading {
     pub(crate) fn run(&self, shared: &Shared) {
         let _guard = FailOnPanic::begin(shared);
         match &self.watched {
-            Watched::Socket { socket, full, beside, .. } => self.attend_stream(shared, socket, full, *beside),
+            Watched::Socket { socket, full, beside, .. } => self.attend_stream(shared, [socket, beside], full),
             Watched::Ring(_) => self.attend_ring(shared),
         }
         *self.source.lock() = None;
@@ -238,18 +236,18 @@ impl Reading {
         self.taken.swap(false, Ordering::SeqCst) && self.relying.load(Ordering::SeqCst) == 0
     }
 
-    fn attend_stream(&self, shared: &Shared, socket: &AtomicI32, full: &Arc<AtomicBool>, beside: RawFd) {
+    fn attend_stream(&self, shared: &Shared, sockets: [&AtomicI32; 2], full: &Arc<AtomicBool>) {
         let timer = (shared.timer.as_raw_fd(), libc::POLLIN);
         let (mut pending, mut posted) = (true, false);
         while !self.closed.load(Ordering::SeqCst) {
             if pending && (posted || !self.is_quiet()) {
-                pending = !self.drain(shared, socket, full);
+                pending = !self.drain(shared, sockets, full);
             }
             let called = if pending {
                 self.bell.wait([timer, NONE, NONE], Some(QUIET))
             } else {
                 let room = if full.load(Ordering::Acquire) { libc::POLLOUT } else { 0 };
-                let socket = socket.load(Ordering::Acquire);
+                let [socket, beside] = sockets.map(|each| each.load(Ordering::Acquire));
                 self.bell.wait([timer, (socket, libc::POLLIN | room), (beside, libc::POLLIN)], None)
             };
             posted = serve_timer(shared);
@@ -258,69 +256,15 @@ impl Reading {
     }
 
     /// Does what can be done at once. False: another thread drives.
-    fn drain(&self, shared: &Shared, socket: &AtomicI32, full: &Arc<AtomicBool>) -> bool {
+    fn drain(&self, shared: &Shared, sockets: [&AtomicI32; 2], full: &Arc<AtomicBool>) -> bool {
         let Some(mut source) = self.source.try_lock() else { return false };
         while let Some(Source::Stream(stream)) = source.as_mut() {
             let read = matches!(act(shared, stream.poll().map_err(End::Because), true), Step::Read(_));
-            if !read && !self.resume(shared, stream, socket, full) {
+            if !read && !self.resume(shared, stream, sockets, full) {
                 break;
             }
         }
         true
-    }
-
-    /// Puts another connection in the place of one that has broken. False: it has not, or the session is over.
-    fn resume(&self, shared: &Shared, stream: &mut Stream, socket: &AtomicI32, full: &Arc<AtomicBool>) -> bool {
-        let Some((why, grace)) = stream.broken().map(|(why, grace)| (why.to_owned(), grace)) else { return false };
-        self.resuming.store(true, Ordering::SeqCst);
-        let began = Instant::now();
-        let resumed = self.try_to_resume(shared, stream, &why, began + grace, full);
-        self.resuming.store(false, Ordering::SeqCst);
-        match resumed {
-            Ok(descriptor) => {
-                socket.store(descriptor, Ordering::Release);
-                log::warn(format_args!(
-                    "the connection to {} broke ({why}) and was resumed after {:.1} s: nothing is lost",
-                    shared.endpoint,
-                    began.elapsed().as_secs_f64()
-                ));
-                true
-            }
-            Err(last) => {
-                shared.fail(&format!("{why}; {last}"));
-                false
-            }
-        }
-    }
-
-    fn try_to_resume(
-        &self,
-        shared: &Shared,
-        stream: &mut Stream,
-        why: &str,
-        deadline: Instant,
-        full: &Arc<AtomicBool>,
-    ) -> Result<RawFd, String> {
-        for (attempt, pause) in Resumption::pauses().enumerate() {
-            let last = match stream.resume(deadline, full.clone()) {
-                Ok(descriptor) => return Ok(descriptor),
-                Err(Failed::Forever(last)) => return Err(last),
-                Err(Failed::Yet(last)) => last,
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.closed.load(Ordering::SeqCst) {
-                return Err(format!("it could not be resumed in time: {last}"));
-            }
-            if attempt == TOLD_AT {
-                let seconds = left.as_secs();
-                let endpoint = &shared.endpoint;
-                log::warn(format_args!(
-                    "the connection to {endpoint} broke ({why}): trying to resume it for {seconds} s"
-                ));
-            }
-            self.bell.wait([NONE; 3], Some(pause.min(left)));
-        }
-        Err("it could not be resumed".to_owned())
     }
 
     /// Whether the connection is broken, and another one is tried.
