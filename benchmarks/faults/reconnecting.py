@@ -95,7 +95,7 @@ def main() -> int:
                     Guest(f"{scheme}://127.0.0.1:{port}", "grpc", access).run([program, str(rounds)]).stdout
                 )
                 assert expected[rounds].endswith("PASS\n")
-            with CuttingProxy(port, seed, openings=2) as proxy:
+            with CuttingProxy(port, seed, openings=2, cuts=10 if arguments.workers == "process" else None) as proxy:
                 guest = Guest(f"{scheme}://127.0.0.1:{proxy.port}", "grpc", access)
                 try:
                     outcome = guest.run([program, str(rounds)], MODES[seed % len(MODES)])

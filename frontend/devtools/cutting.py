@@ -16,6 +16,7 @@ from typing import Literal
 
 BUFFER_BYTES = 64 << 10
 Cut = Literal["reset", "end", "stall"]
+CUTS: tuple[Cut, ...] = ("reset", "end", "stall")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing discards what was not sent
 
 
@@ -93,7 +94,7 @@ class CuttingProxy:
             with self._lock:
                 budget = None if self._left == 0 else round(self._most ** self._random.random())
                 self._left = self._left - 1 if self._left else self._left
-                how = self._random.choice(("reset", "end", "stall"))
+                how = self._random.choice(CUTS)
                 link = _Link(
                     self, guest, host, budget and budget + (self._spare if connections < self._openings else 0), how
                 )
