@@ -41,7 +41,8 @@ from farlane.hosturl import PLAIN, TLS
 log = logging.getLogger("farlane.server")
 
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
-GRACE_SECONDS = 5.0  # for open sessions, after the first signal
+GRACE_SECONDS = 30.0  # for a guest whose connection has broken
+STOP_SECONDS = 5.0  # for open sessions, after the first signal
 REPORT_SECONDS = 5.0  # for saying what hung
 END_SECONDS = 30.0  # for everything, after it: what hangs may not outlive the process
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
@@ -63,6 +64,16 @@ def _priority(text: str) -> int:
     if not text.isdecimal() or int(text) > HIGHEST_PRIORITY:
         raise argparse.ArgumentTypeError(f"{text!r} is no priority: they are 0 to {HIGHEST_PRIORITY}")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, 0 to 86400")
+    return seconds
 
 
 def _gpus(text: str) -> list[int]:
@@ -253,6 +264,14 @@ class ServeCommand:
             help=f"sessions open at once (default: {DEFAULT_SESSIONS})",
         )
         parser.add_argument(
+            "--grace",
+            type=_seconds,
+            default=GRACE_SECONDS,
+            metavar="SECONDS",
+            help="how long a session waits for its guest when a connection by TCP or TLS has broken; 0: not at all "
+            f"(default: {GRACE_SECONDS:.0f})",
+        )
+        parser.add_argument(
             "--workers",
             choices=("thread", "process"),
             help="each session in a thread of this process, or in a process of its own (default: process for cupy, and where other machines come; else thread)",
@@ -324,7 +343,7 @@ class ServeCommand:
             guest_priority=arguments.guest_priority,
         )
         try:
-            edge = Edge(host, folder)
+            edge = Edge(host, folder, arguments.grace)
             try:
                 bound = edge.listen(endpoints)
                 for endpoint in bound:
@@ -341,7 +360,7 @@ class ServeCommand:
                 if not options.model:  # a session's report comes when it is modelled, however long that takes
                     _end_in_time()
             finally:
-                edge.stop(GRACE_SECONDS)
+                edge.stop(STOP_SECONDS)
         finally:
             host.close()
         return 0

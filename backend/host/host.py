@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, Window
+from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, Objects
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session
 from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
@@ -55,6 +56,7 @@ class Reason(enum.Enum):
     MALFORMED = 3
     DEVICE = 4
     UNAUTHORIZED = 5
+    GONE = 6
 
 
 class Refused(Exception):
@@ -81,6 +83,7 @@ class Greeting:
     checks: Sequence[str] = ()
     comes_again: bool = False
     priority: int | None = None  # asked for; None: what the guest may have at most by a token, else 0
+    resumes: bool = False
 
 
 class Ended(NamedTuple):
@@ -89,16 +92,6 @@ class Ended(NamedTuple):
     status: int  # gRPC's, for the guest
     details: str
     why: str  # for the log
-
-
-@dataclass(frozen=True)
-class Entrance:
-    """What the process of a session has of its own, so that its guest knows it, and it knows its guest (tape.md, "TLS")."""
-
-    certificate: bytes  # PEM
-    key: bytes  # PEM
-    pinned: bytes  # the certificate as the guest compares it: DER
-    token: str
 
 
 class RemoteSession(Protocol):
@@ -152,6 +145,7 @@ class Processes(Protocol):
         images: SessionImages,
         known: Sequence[bytes],
         entrance: Entrance | None,
+        resumption: Resumption | None,
     ) -> tuple[RemoteSession, Description]:
         """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. Raises Refused."""
 
@@ -249,6 +243,7 @@ class Host:
         quota: int | None = None,
         entrance: Entrance | None = None,
         priority: int | None = None,
+        resumption: Resumption | None = None,
     ) -> Admission:
         """Opens a session.
 
@@ -257,6 +252,7 @@ class Host:
             quota: the guest's own limit of device memory, below the host's.
             entrance: of the session's process, for a guest that comes by TLS.
             priority: the highest that the guest may have, by its token.
+            resumption: where the session outlives its connection; its process has to know.
 
         Raises:
             Refused: with the reason, and nothing left behind.
@@ -265,7 +261,7 @@ class Host:
         _check(greeting)
         name = self._reserve()
         try:
-            session, description = self._open_session(name, tape_version, greeting, quota, entrance)
+            session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption)
         except BaseException:
             self._forget(name)
             raise
@@ -325,14 +321,21 @@ class Host:
                 self._ended_nanoseconds += session.busy_nanoseconds or 0  # known here once it is closed
 
     def _open_session(
-        self, name: str, tape_version: int, greeting: Greeting, quota: int | None, entrance: Entrance | None
+        self,
+        name: str,
+        tape_version: int,
+        greeting: Greeting,
+        quota: int | None,
+        entrance: Entrance | None,
+        resumption: Resumption | None,
     ) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images), greeting.checks
         most = self.quota if quota is None else min(quota, self.quota)
         if isinstance(self.device, Device):
             return open_session(self.device, most, images, name, tape_version, checks), self.description
         try:
-            return self.device.open(name, tape_version, most, checks, images, greeting.module_digests, entrance)
+            digests = greeting.module_digests
+            return self.device.open(name, tape_version, most, checks, images, digests, entrance, resumption)
         except BaseException:
             images.close()
             raise

@@ -64,6 +64,21 @@ class Call:
     def passage(self) -> bytes | None:
         """What the guest is to say, once, on another connection, which is handed on (`hand`)."""
 
+    def keep(self, grace: float) -> None:
+        """From now on the call outlives its connection, for so many seconds. Once, before anything is sent."""
+
+    def resume(self, by: Call, received: int, ticket: bytes | None = None) -> None:
+        """The call goes on with the connection of another one; returns when that carries no more of it.
+
+        Args:
+            by: its `finish` does nothing from now on.
+            received: so many messages of the call its guest has.
+            ticket: that of a process which has the session's messages; told to the guest.
+
+        Raises:
+            CallGone: the call has ended, or its guest has come once more.
+        """
+
     def wake(self) -> None:
         """From any thread: the call's own thread gets a TimeoutError from `receive`, now or the next time."""
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from farlane.backend.host.host import Entrance
+from farlane.backend.host.entrance import Entrance
 from farlane.backend.security.folder import Folder, SecurityError, write
 
 AUTHORITY_DAYS = 3650

@@ -52,6 +52,11 @@ class Grant:
     entered: float = field(default_factory=time.monotonic)
 
     @property
+    def owner(self) -> str:
+        """The name of what it has shown; empty: nothing."""
+        return "" if self.entry is None else self.entry.name
+
+    @property
     def memory(self) -> int | None:
         return None if self.entry is None else self.entry.memory
 
@@ -141,6 +146,9 @@ class Gate:
     def opened(self, grant: Grant, **fields: Any) -> None:
         """For the audit log, as `ended`."""
         self._write("granted", grant.entry, grant.peer, **fields)
+
+    def resumed(self, grant: Grant, **fields: Any) -> None:
+        self._write("resumed", grant.entry, grant.peer, **fields)
 
     def ended(self, grant: Grant, **fields: Any) -> None:
         seconds = round(time.monotonic() - grant.entered, 3)

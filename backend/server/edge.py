@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farlane.server")
 
+CALLS_OF_PROCESS = 8  # its session's, and those of a guest that comes again
 SPARE_CALLS = 8  # for descriptions and refusals while every session is taken
 SPARE_CONNECTIONS = 64  # on which nobody calls: each costs a thread
 KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS = 30.0, 20.0
@@ -48,7 +49,7 @@ def server_of_process(
         security: of its own, for a guest that comes by TLS.
     """
     return Server(
-        (), serve, cancelled, log.warning, calls=2, connections=2, message_bytes=MESSAGE_BYTES + _FRAMING_BYTES,
+        (), serve, cancelled, log.warning, calls=CALLS_OF_PROCESS, connections=CALLS_OF_PROCESS, message_bytes=MESSAGE_BYTES + _FRAMING_BYTES,
         keepalive=KEEPALIVE_SECONDS, keepalive_timeout=KEEPALIVE_TIMEOUT_SECONDS, security=security,
     )  # fmt: skip
 
@@ -58,10 +59,12 @@ class Edge:
 
     Args:
         folder: for encrypted endpoints, which there are none of without it.
+        grace: for so many seconds a session outlives its connection, where that is TCP or TLS.
     """
 
-    def __init__(self, host: Host, folder: Folder | None = None) -> None:
+    def __init__(self, host: Host, folder: Folder | None = None, grace: float = 0.0) -> None:
         self._host = host
+        self._grace = grace
         self._folder = folder
         self._gate: Gate | None = None
         self._server: Server | None = None
@@ -101,8 +104,10 @@ class Edge:
                 listener.close()
             self._remove()
             raise
-        calls = self._host.session_limit + SPARE_CALLS
-        service = Service(self._host, name, self._gate)
+        calls = (
+            self._host.session_limit * (2 if self._grace > 0 else 1) + SPARE_CALLS
+        )  # one more where a session is resumed
+        service = Service(self._host, name, self._gate, self._grace)
         self._server = Server(
             [(listener.detach(), kind) for listener, kind in sockets],
             service.serve,

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from farlane.backend.device.base import Description
-from farlane.backend.host.host import Admission, Entrance, Greeting, Refused, version
+from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.host import Admission, Greeting, Refused, version
 from farlane.backend.host.manifests import GuestObject
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.payloads import CACHE_BYTES, CODECS
@@ -39,13 +40,21 @@ class Goodbye(NamedTuple):
     pass
 
 
+class Resume(NamedTuple):
+    """The guest of a session comes again: its connection broke."""
+
+    session: str
+    secret: bytes
+    received: int  # messages of the session
+
+
 class Malformed(NamedTuple):
     """Not a message of the protocol, or one out of place."""
 
     why: str
 
 
-GuestMessage = TapePart | Greeting | ObjectPart | Goodbye | Malformed
+GuestMessage = TapePart | Greeting | ObjectPart | Goodbye | Resume | Malformed
 
 
 def read_guest(data: bytes) -> GuestMessage:
@@ -72,12 +81,15 @@ def read_guest(data: bytes) -> GuestMessage:
             checks=tuple(hello.checks),
             comes_again=hello.comes_again,
             priority=hello.priority if hello.HasField("priority") else None,
+            resumes=hello.resumes,
         )
     if kind == "object_part":
         part = message.object_part
         return ObjectPart(part.identity, part.data, part.last)
     if kind == "goodbye":
         return Goodbye()
+    if kind == "resume":
+        return Resume(message.resume.session, message.resume.secret, message.resume.received)
     return Malformed("an empty GuestMessage, or one of a later version")
 
 
@@ -87,6 +99,7 @@ def write_welcome(
     process_ticket: bytes | None = None,
     rings_name: str = "",
     entrance: Entrance | None = None,
+    resumption: Resumption | None = None,
 ) -> bytes:
     manifests = admission.manifests
     found = manifests.found if manifests is not None else []
@@ -112,6 +125,8 @@ def write_welcome(
             rings_name=rings_name,
             process_certificate=entrance.pinned if entrance else b"",
             process_token=entrance.token if entrance else "",
+            resume_secret=resumption.secret if resumption else b"",
+            grace_milliseconds=round(resumption.grace * 1000) if resumption else 0,
         )
     ).SerializeToString()
 

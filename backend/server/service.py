@@ -10,19 +10,21 @@ replaying (farlane.backend.plane).
 from __future__ import annotations
 
 import enum
+import hmac
 import logging
 import os
+import secrets
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.errors import DeadTransport, ProtocolError
+from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.host import (
     TAPE_VERSION_MAX,
     TAPE_VERSION_MIN,
     Admission,
     Ended,
-    Entrance,
     Greeting,
     Host,
     HostedSession,
@@ -45,6 +47,7 @@ log = logging.getLogger("farlane.server")
 
 OPEN = "/farlane.v1.SessionService/Open"
 DESCRIBE = "/farlane.v1.AdminService/Describe"
+SECRET_BYTES = 32
 FIRST_MESSAGE_SECONDS = 10.0  # a call that says nothing for so long is ended
 LEAVING_SECONDS = 10.0  # for a session's process to say how it ended, once the guest has said its last word
 
@@ -60,7 +63,17 @@ class Status(enum.IntEnum):
 
 _PROCESSES = "this host gives each session a process of its own, to which a guest must connect anew"
 _UPGRADE = "the guest's Farlane is too old for that: upgrade it, or start the host with --workers thread"
+_GONE = "it has no such session (any more): it was started anew, or the session has ended"
 _FAILED = Ended(Status.INTERNAL, "internal error of the host", "the host failed")
+
+
+class _Resumable(NamedTuple):
+    """A session whose guest may come again when its connection has broken."""
+
+    call: Call
+    session: HostedSession
+    secret: bytes
+    owner: str
 
 
 class Service:
@@ -69,16 +82,19 @@ class Service:
     Args:
         gate: lets guests in; without one those of encrypted endpoints cannot come.
         rings_name: the abstract socket at which guests that come by TCP get shared memory; empty: there is none.
+        grace: for so many seconds a session outlives its connection, where that is TCP or TLS.
 
-    Locking: one lock around what is to be interrupted.
+    Locking: one lock around what is to be interrupted, or resumed.
     """
 
-    def __init__(self, host: Host, rings_name: str = "", gate: Gate | None = None) -> None:
+    def __init__(self, host: Host, rings_name: str = "", gate: Gate | None = None, grace: float = 0.0) -> None:
         self._host = host
         self._gate = gate or Gate()
         self._rings_name = rings_name
+        self._grace = grace
         self._lock = threading.Lock()
         self._running: dict[int, HostedSession] = {}
+        self._resumable: dict[str, _Resumable] = {}  # by the session's name
 
     def serve(self, call: Call) -> None:
         """Serves one call to its end; never raises."""
@@ -134,12 +150,30 @@ class Service:
             return Status.OK, ""
         first = _message(data)
         try:
+            if isinstance(first, messages.Resume):
+                return self._resume_session(call, grant, first)
             with self._gate.session(grant):
                 return self._hold_session(call, grant, first)
         except Refused as refused:
             log.warning("a session of %s is refused: %s", call.peer, refused.message)
             call.send(messages.write_refusal(refused), flush=False)
             return Status.OK, ""
+
+    def _resume_session(self, call: Call, grant: Grant, shown: messages.Resume) -> tuple[int, str]:
+        """The session goes on with this call's connection, until that breaks in turn. Raises Refused: there is none."""
+        with self._lock:
+            found = self._resumable.get(shown.session)
+        if found is None or not hmac.compare_digest(found.secret, shown.secret) or found.owner != grant.owner:
+            log.warning("%s is not let into the session %s", call.peer, shown.session)
+            raise Refused(Reason.GONE, _GONE)
+        log.info("session %s goes on with %s", shown.session, call.peer)
+        self._gate.resumed(grant, session=shown.session)
+        try:
+            ticket = None if isinstance(found.session, Session) else found.call.passage()
+            found.call.resume(call, shown.received, ticket)
+        except CallGone:
+            raise Refused(Reason.GONE, _GONE) from None
+        return Status.OK, ""
 
     def _hold_session(self, call: Call, grant: Grant, first: Tape | messages.GuestMessage) -> tuple[int, str]:
         """Raises Refused: there is no session."""
@@ -151,16 +185,31 @@ class Service:
         if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
             raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
         entrance = _entrance() if grant.entry is not None and self._host.has_processes else None
-        admission = self._host.admit(first, call.peer, quota=grant.memory, entrance=entrance, priority=grant.priority)
+        resumption = None
+        if self._grace > 0 and first.resumes and not call.peer.startswith("unix:"):
+            resumption = Resumption(secrets.token_bytes(SECRET_BYTES), self._grace)
+        admission = self._host.admit(
+            first,
+            call.peer,
+            quota=grant.memory,
+            entrance=entrance,
+            priority=grant.priority,
+            resumption=resumption,
+        )
         session = admission.session
         ended = _FAILED
+        if resumption is not None:
+            call.keep(resumption.grace)
         with self._lock:
             self._running[call.number] = session
+            if resumption is not None:
+                self._resumable[session.name] = _Resumable(call, session, resumption.secret, grant.owner)
         try:
             self._gate.opened(grant, session=session.name, program=first.program, memory=admission.quota)
             passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
             name = self._rings_name if by_tcp and ticket is not None else ""
-            call.send(messages.write_welcome(admission, ticket, passage, name, entrance), flush=False)
+            welcome = messages.write_welcome(admission, ticket, passage, name, entrance, resumption)
+            call.send(welcome, flush=False)
             if isinstance(session, Session):
                 ended = hold(session.name, lambda: converse(admission, call))
             else:
@@ -170,6 +219,7 @@ class Service:
         finally:
             with self._lock:
                 del self._running[call.number]
+                self._resumable.pop(session.name, None)
             self._host.end(session, ended.why)
             if admission.manifests is not None:
                 admission.manifests.close()

@@ -15,6 +15,7 @@ Source: mission.md S1 point 1; protos/tape.md, "Processes".
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hmac
 import logging
 import os
@@ -28,12 +29,14 @@ from typing import Any
 from farlane.backend.device import registry
 from farlane.backend.device.base import Description, Device
 from farlane.backend.device.options import DeviceOptions
+from farlane.backend.host.entrance import Resumption
 from farlane.backend.host.host import Admission, Refused, open_session
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
-from farlane.backend.plane import Call, Security, Server
+from farlane.backend.plane import Call, CallGone, Security, Server
+from farlane.backend.server import messages
 from farlane.backend.server.edge import server_of_process
-from farlane.backend.server.service import OPEN, Status, converse, hold
+from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN, Status, converse, hold
 from farlane.backend.system import log as logs
 from farlane.backend.workers import confinement
 from farlane.backend.workers.control import TEXT_CHARACTERS, Control, Gone, Kind, Message
@@ -164,7 +167,9 @@ class _Worker:
         self._server: Server | None = None
         self._token: str | None = None  # what the guest shows to be let in, where it has come by TLS
         self._security: Security | None = None
-        self._begun = threading.Lock()  # the session's messages come by one connection: whoever gets it is that
+        self._begun = threading.Lock()  # the session's messages come by one call: whoever gets it is that
+        self._call: Call | None = None  # that one
+        self._resumption: Resumption | None = None
         self._over = threading.Event()
 
     def serve(self) -> None:
@@ -207,6 +212,8 @@ class _Worker:
         if wanted["token"] is not None:
             self._token = f"Bearer {wanted['token']}"
             self._security = Security.fixed(wanted["certificate"].encode(), wanted["key"].encode())
+        if wanted["secret"] is not None:
+            self._resumption = Resumption(bytes.fromhex(wanted["secret"]), wanted["grace"])
         try:
             session = open_session(
                 self._device,
@@ -228,7 +235,7 @@ class _Worker:
         session = self._session
         if message.kind is Kind.CONNECTION:
             if self._server is None:
-                self._server = server_of_process(self._serve_call, lambda call: session.interrupt(), self._security)
+                self._server = server_of_process(self._serve_call, self._cancelled, self._security)
             self._server.adopt(message.take_descriptor(), message.fields["way"])
         elif message.kind is Kind.USAGE:
             self._control.send(Kind.USED, memory=session.used_bytes, busy=session.busy_nanoseconds)
@@ -244,6 +251,10 @@ class _Worker:
             raise Gone(f"a message {message.kind.name}")
         return True
 
+    def _cancelled(self, call: Call) -> None:
+        if self._call is not None and call.number == self._call.number:
+            self._session.interrupt()
+
     def _serve_call(self, call: Call) -> None:
         """The guest's messages, on the thread of its connection."""
         if self._token is not None and not hmac.compare_digest(
@@ -252,10 +263,15 @@ class _Worker:
             call.finish(Status.UNAUTHENTICATED, "this process has the session of another guest")
             return
         if call.method not in ("", OPEN) or not self._begun.acquire(blocking=False):
+            if call.method == OPEN and self._resume(call):
+                return
             call.finish(
                 Status.UNIMPLEMENTED, "this is a session's process: it has the session's messages, by one connection"
             )
             return
+        if self._resumption is not None and call.method == OPEN:
+            call.keep(self._resumption.grace)
+        self._call = call
         session = self._session
         admission = Admission(
             session,
@@ -277,6 +293,19 @@ class _Worker:
         except Gone:
             os._exit(1)  # as the lifeline's thread does
         call.finish(ended.status, details)
+
+    def _resume(self, call: Call) -> bool:
+        """The session's call goes on with this one's connection. False: that is not what it is for."""
+        own, resumption = self._call, self._resumption
+        if own is None or resumption is None:
+            return False
+        with contextlib.suppress(CallGone, TimeoutError):
+            data = call.receive(FIRST_MESSAGE_SECONDS)
+            shown = messages.read_guest(data) if isinstance(data, bytes) else None
+            if isinstance(shown, messages.Resume) and hmac.compare_digest(shown.secret, resumption.secret):
+                own.resume(call, shown.received)
+                return True
+        return False
 
 
 def _end_with_host(lifeline: int) -> None:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import CudaError, Description, Window
 from farlane.backend.errors import ProtocolError
-from farlane.backend.host.host import Ended, Entrance, Reason, Refused
+from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.host import Ended, Reason, Refused
 from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers.control import Gone, Kind, Message
@@ -51,12 +52,13 @@ class SessionProcesses:
         images: SessionImages,
         known: Sequence[bytes],
         entrance: Entrance | None = None,
+        resumption: Resumption | None = None,
     ) -> tuple[WorkerSession, Description]:
         """Raises Refused."""
         worker = self.pool.take()
         try:
             session = WorkerSession(
-                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance
+                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption
             )
         except BaseException:
             self.pool.release(worker)
@@ -82,6 +84,7 @@ class WorkerSession:
         checks: Sequence[str],
         release: Callable[[Worker], None],
         entrance: Entrance | None = None,
+        resumption: Resumption | None = None,
     ) -> None:
         """Opens the session in its worker.
 
@@ -89,6 +92,7 @@ class WorkerSession:
             known: digests of images that the guest knows of.
             release: takes the worker when the session has ended.
             entrance: its own, for a guest that comes by TLS.
+            resumption: where it outlives its connection.
 
         Raises:
             Refused: the device has no room for it, or the worker has ended.
@@ -120,6 +124,8 @@ class WorkerSession:
                 certificate=entrance and entrance.certificate.decode("ascii"),
                 key=entrance and entrance.key.decode("ascii"),
                 token=entrance and entrance.token,
+                secret=resumption and resumption.secret.hex(),
+                grace=resumption and resumption.grace,
             )
             with self._control.receive() as message:
                 kind, fields = message.kind, message.fields

@@ -4,25 +4,26 @@
 //! whether it was. The guest's end is a cancellation, too: its request broke off, or it takes no answer any more.
 
 mod outgoing;
+mod resuming;
+mod wire;
 
-use crate::connection::make_progress;
 use crate::message::{self, Tape};
-use crate::placing::{self, Placing};
+use crate::placing::Placing;
 use crate::ring::{self, Ticket};
 use bytes::Bytes;
 pub(crate) use outgoing::Outgoing;
 use outgoing::Shared;
 use parking_lot::Mutex;
-use rings::{Spin, Waiting};
-use std::future::Future;
+use resuming::{Kept, Line};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 pub use tonic::Code;
 use tonic::{Status, Streaming};
+use wire::Wire;
 
 /// How long a call's last words may take to leave.
 const FAREWELL: Duration = Duration::from_secs(20);
@@ -66,15 +67,15 @@ pub struct Call {
     pub method: String,
     pub peer: String,
     pub shown: Shown,
-    shared: Arc<Shared>,
-    runtime: Arc<Runtime>,
-    /// `None`: the guest came by rings alone.
-    incoming: Mutex<Option<Streaming<Bytes>>>,
-    outgoing: Mutex<Option<mpsc::Sender<Result<Bytes, Status>>>>,
-    /// How long a wait for a message keeps looking at the socket before it sleeps.
-    spin: Mutex<Spin>,
-    /// Its thread is busy, or reads rings, and does not drive the connection.
-    away: AtomicBool,
+    line: Mutex<Line>,
+    /// Nothing is waited for any more.
+    ended: AtomicBool,
+    /// Another thread has something to say to the call's own.
+    woken: AtomicBool,
+    /// Where the call outlives its connection.
+    kept: OnceLock<Kept>,
+    /// Its connection carries another call's messages.
+    lent: AtomicBool,
     /// The guest is on this machine, and can come to the rings' socket.
     beside: bool,
     ticket: Mutex<Option<Ticket>>,
@@ -99,23 +100,8 @@ impl Call {
     ) -> (Arc<Self>, Outgoing) {
         let shared = Arc::new(Shared::default());
         let (sender, messages) = mpsc::channel(1);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let call = Self {
-            number,
-            method,
-            peer,
-            shown,
-            shared: shared.clone(),
-            runtime,
-            incoming: Mutex::new(Some(incoming)),
-            outgoing: Mutex::new(Some(sender)),
-            spin: Mutex::new(Spin::new(Waiting::Adaptive)),
-            away: AtomicBool::new(true),
-            beside,
-            ticket: Mutex::new(None),
-            passage: Mutex::new(None),
-        };
-        (Arc::new(call), Outgoing { messages, shared })
+        let wire = Wire::new(shared.clone(), runtime, Some((incoming, sender)));
+        (Arc::new(Self::with(method, peer, shown, wire, beside)), Outgoing { messages, shared })
     }
 
     /// A call of a guest that another process has led here with its rings: there is no stream.
@@ -123,44 +109,67 @@ impl Call {
         let shared = Arc::new(Shared::default());
         shared.closed.store(true, Ordering::Release);
         shared.place.put(rings, false);
-        Ok(Arc::new(Self {
-            number: NUMBER.fetch_add(1, Ordering::Relaxed),
-            method: String::new(),
-            peer: "rings:".to_owned(),
-            shown: Shown::default(),
-            shared,
-            runtime: Arc::new(Builder::new_current_thread().enable_time().build()?),
-            incoming: Mutex::new(None),
-            outgoing: Mutex::new(None),
-            spin: Mutex::new(Spin::new(Waiting::Adaptive)),
-            away: AtomicBool::new(true),
-            beside: false,
-            ticket: Mutex::new(None),
-            passage: Mutex::new(None),
-        }))
+        let wire = Wire::new(shared, Arc::new(Builder::new_current_thread().enable_time().build()?), None);
+        Ok(Arc::new(Self::with(String::new(), "rings:".to_owned(), Shown::default(), wire, false)))
     }
 
-    /// Whether the guest has gone, or the host stops.
+    fn with(method: String, peer: String, shown: Shown, wire: Arc<Wire>, beside: bool) -> Self {
+        Self {
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            method,
+            peer,
+            shown,
+            line: Mutex::new(Line::new(wire)),
+            ended: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+            kept: OnceLock::new(),
+            lent: AtomicBool::new(false),
+            beside,
+            ticket: Mutex::new(None),
+            passage: Mutex::new(None),
+        }
+    }
+
+    fn wire(&self) -> Arc<Wire> {
+        self.line.lock().wire.clone()
+    }
+
+    fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Whether the guest has gone, or the host stops. A guest that may come again has not gone.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.shared.cancelled.load(Ordering::Acquire)
+        self.is_ended() || (self.wire().is_cancelled() && self.kept().is_none())
     }
 
     /// From any thread: nothing is waited for any more.
     pub fn cancel(&self) {
-        self.shared.cancel();
+        self.ended.store(true, Ordering::Release);
+        self.wire().shared.cancel();
+        self.tell();
     }
 
     /// From any thread: the call's own thread finds `Late` where it waits for a message, now or the next time.
     pub fn wake(&self) {
-        self.shared.woken.store(true, Ordering::Release);
-        self.shared.changed.notify_one();
+        self.woken.store(true, Ordering::Release);
+        self.wire().shared.changed.notify_one();
+        self.tell();
+    }
+
+    /// The call's thread may wait for a guest that comes again: it looks at what has changed.
+    fn tell(&self) {
+        if let Some(kept) = self.kept.get() {
+            let _line = self.line.lock();
+            kept.changed.notify_all();
+        }
     }
 
     /// Whether messages go through shared memory.
     #[must_use]
     pub fn has_rings(&self) -> bool {
-        self.shared.place.is_filled()
+        self.wire().has_rings()
     }
 
     /// What the guest is to say at the rings' socket, once; `None` where it cannot come there.
@@ -191,8 +200,9 @@ impl Call {
 
     /// Messages go through these rings from now on.
     pub(crate) fn attach(&self, rings: rings::Rings) {
-        self.shared.place.put(rings, self.is_cancelled());
-        self.shared.changed.notify_one();
+        let wire = self.wire();
+        wire.shared.place.put(rings, self.is_cancelled());
+        wire.shared.changed.notify_one();
     }
 
     /// The next message, waited for at most for so long.
@@ -201,12 +211,10 @@ impl Call {
     /// [`Gone`].
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received, Gone> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
-        if !self.has_rings() {
-            if let Some(received) = self.receive_by_stream(deadline)? {
-                return Ok(received);
-            }
+        match self.kept.get().and_then(Kept::take_aside) {
+            Some(received) => Ok(received),
+            None => self.next_by_stream(deadline),
         }
-        self.receive_by_ring(deadline, None)
     }
 
     /// The next message through rings. `place` is given the beginning of one that is large, and its length.
@@ -214,67 +222,28 @@ impl Call {
     /// # Errors
     /// [`Gone`].
     pub fn receive_placing(&self, timeout: Option<Duration>, place: Placing<'_>) -> Result<Received, Gone> {
-        self.receive_by_ring(timeout.map(|timeout| Instant::now() + timeout), Some(place))
+        self.wire().receive_by_ring(timeout.map(|timeout| Instant::now() + timeout), Some(place))
     }
 
-    /// `None`: there are rings.
-    fn receive_by_stream(&self, deadline: Option<Instant>) -> Result<Option<Received>, Gone> {
-        let mut incoming = self.incoming.lock();
-        let incoming = incoming.as_mut().ok_or(Gone)?;
-        let received = async {
-            let next = async {
-                match deadline {
-                    Some(deadline) => tokio::time::timeout_at(deadline.into(), incoming.message()).await.ok(),
-                    None => Some(incoming.message().await),
+    /// The next message by the stream, or by rings that the guest has come to meanwhile.
+    fn next_by_stream(&self, deadline: Option<Instant>) -> Result<Received, Gone> {
+        loop {
+            let wire = self.wire();
+            let received = if wire.has_rings() { Ok(None) } else { wire.receive(deadline, &self.woken) };
+            match (received, self.kept()) {
+                (Ok(None), _) => return wire.receive_by_ring(deadline, None),
+                (Ok(Some(received)), None) => return Ok(received),
+                (Ok(Some(received)), Some(kept)) => {
+                    if let Some(received) = self.counted(kept, &wire, received) {
+                        return Ok(received);
+                    }
                 }
-            };
-            let next = tokio::select! {
-                biased;
-                () = self.until(|| self.is_cancelled() || self.has_rings() || self.is_woken()) => {
-                    return match (self.is_cancelled(), self.has_rings()) {
-                        (true, _) => Err(Gone),
-                        (false, true) => Ok(None),
-                        (false, false) => {
-                            self.shared.woken.store(false, Ordering::Release);
-                            Ok(Some(Received::Late))
-                        }
-                    };
+                (Err(Gone), None) => return Err(Gone),
+                (Err(Gone), Some(kept)) => {
+                    if !self.wait_for_guest(kept, &wire, deadline)? {
+                        return Ok(Received::Late);
+                    }
                 }
-                next = next => next,
-            };
-            match next {
-                None => Ok(Some(Received::Late)),
-                Some(Ok(None)) => Ok(Some(Received::End)),
-                Some(Ok(Some(message))) => Ok(Some(classified(message))),
-                Some(Err(status)) if status.code() == Code::OutOfRange => {
-                    Ok(Some(Received::Refused(Status::resource_exhausted(status.message()))))
-                }
-                Some(Err(status))
-                    if status.code() == Code::Internal && std::error::Error::source(&status).is_none() =>
-                {
-                    Ok(Some(Received::Refused(status))) // gRPC's framing is broken
-                }
-                Some(Err(_)) => {
-                    self.shared.cancel();
-                    Err(Gone)
-                }
-            }
-        };
-        self.drive(self.spin.lock().wait(received, tokio::task::yield_now))
-    }
-
-    fn receive_by_ring(&self, deadline: Option<Instant>, place: Option<Placing<'_>>) -> Result<Received, Gone> {
-        let receiver = self.shared.place.receiver().ok_or(Gone)?;
-        let mut message = Vec::new();
-        let received = placing::received(&mut receiver.lock(), &mut message, deadline, place);
-        match received {
-            Ok(false) => Ok(classified(message.into())),
-            Ok(true) => Ok(Received::Placed(message.into())),
-            Err(rings::Error::TimedOut) => Ok(Received::Late),
-            Err(error @ rings::Error::Violation(_)) => Ok(Received::Refused(Status::internal(error.to_string()))),
-            Err(_) => {
-                self.shared.cancel();
-                Err(Gone)
             }
         }
     }
@@ -288,80 +257,40 @@ impl Call {
         if self.is_cancelled() {
             return Err(Gone);
         }
-        if let Some(sender) = self.shared.place.sender() {
-            let sent = sender.lock().send(parts, None);
-            return sent.map_err(|_| {
-                self.shared.cancel();
-                Gone
-            });
+        let wire = self.wire();
+        if let Some(sent) = wire.send_by_ring(parts) {
+            return sent;
         }
-        let sender = self.outgoing.lock().clone().ok_or(Gone)?;
-        let mut item = Ok(parts.concat().into());
-        if !flush {
-            match sender.try_send(item) {
-                Ok(()) => return Ok(()),
-                Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
-                Err(mpsc::error::TrySendError::Full(rest)) => item = rest,
-            }
+        let message = parts.concat().into();
+        match self.kept() {
+            None => wire.send(message, flush),
+            Some(kept) => self.send_kept(kept, message, flush),
         }
-        // Inside of the runtime: waking its tasks costs no system call there.
-        self.drive(async {
-            tokio::select! {
-                biased;
-                sent = sender.send(item) => sent.map_err(|_| Gone)?,
-                () = self.until(|| self.is_cancelled()) => return Err(Gone),
-            }
-            if flush {
-                make_progress().await;
-            }
-            Ok(())
-        })
     }
 
     /// Ends the call, whatever has become of it. The last thing done with it.
     pub fn finish(&self, code: Code, details: &str) {
+        if self.lent.load(Ordering::Acquire) {
+            return;
+        }
         let (last, patience) = match (self.is_cancelled(), code) {
             (true, _) => (Some(Status::unavailable("the host stops")), FAREWELL_OF_CANCELLED),
             (false, Code::Ok) => (None, FAREWELL),
             (false, code) => (Some(Status::new(code, details)), FAREWELL),
         };
-        let sender = self.outgoing.lock().take();
-        self.drive(async {
-            let taken = async {
-                if let (Some(sender), Some(status)) = (sender, last) {
-                    let _ = sender.send(Err(status)).await;
-                }
-                self.until(|| self.shared.closed.load(Ordering::Acquire)).await;
-            };
-            let _ = tokio::time::timeout(patience, taken).await;
-            make_progress().await;
-        });
+        let wire = {
+            let line = self.line.lock();
+            self.ended.store(true, Ordering::Release); // no other wire comes
+            line.wire.clone()
+        };
+        wire.finish(last, patience);
     }
 
     /// From any thread: drives the connection a little if the call's own thread is busy elsewhere. Whether the call is cancelled.
     pub(crate) fn look(&self) -> bool {
-        if self.away.load(Ordering::Acquire) {
-            self.runtime.block_on(make_progress());
-        }
+        self.wire().look();
+        self.give_up_in_time();
         self.is_cancelled()
-    }
-
-    fn is_woken(&self) -> bool {
-        self.shared.woken.load(Ordering::Acquire)
-    }
-
-    /// Waits until that holds; the connection's tasks and other threads bring it about.
-    async fn until(&self, condition: impl Fn() -> bool) {
-        while !condition() {
-            self.shared.changed.notified().await;
-        }
-    }
-
-    fn drive<T>(&self, future: impl Future<Output = T>) -> T {
-        self.away.store(false, Ordering::Release);
-        let result = self.runtime.block_on(future);
-        self.away.store(true, Ordering::Release);
-        result
     }
 }
 

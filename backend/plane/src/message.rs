@@ -8,6 +8,10 @@ const TAPE: u8 = 0x12; // GuestMessage.tape
 const GROUP: u8 = 0x08;
 const RECORDS: u8 = 0x12;
 const LAST: u8 = 0x18;
+const RECEIVED: u8 = 0x2A; // GuestMessage.received
+const MESSAGES: u8 = 0x08;
+const RESUMED: u8 = 0x22; // HostMessage.resumed
+const TICKET: u8 = 0x12;
 
 /// A Tape message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +32,41 @@ pub fn tape(message: &Bytes) -> Option<Tape> {
     let records = if rest.takes(RECORDS) { message.slice(rest.block()?) } else { Bytes::new() };
     let last = rest.takes(LAST) && rest.varint()? != 0;
     (rest.left() == 0).then_some(Tape { group, records, last })
+}
+
+/// Whether it is a Tape, in whatever form.
+#[must_use]
+pub fn is_tape(message: &[u8]) -> bool {
+    message.first() == Some(&TAPE)
+}
+
+/// How many messages the guest says that it has; `None`: it is another message.
+#[must_use]
+pub fn received(message: &[u8]) -> Option<u64> {
+    let mut rest = Reader { message, at: 0 };
+    if rest.byte()? != RECEIVED || rest.varint()? != rest.left() as u64 {
+        return None;
+    }
+    let count = if rest.takes(MESSAGES) { rest.varint()? } else { 0 };
+    (rest.left() == 0).then_some(count)
+}
+
+/// A HostMessage that says how many Tapes there were, and where the session goes on.
+#[must_use]
+pub fn resumed(tapes: u64, ticket: &[u8]) -> Bytes {
+    let mut fields = vec![MESSAGES];
+    let mut left = tapes;
+    while left >= 0x80 {
+        fields.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    fields.push(left as u8);
+    if !ticket.is_empty() {
+        fields.extend_from_slice(&[TICKET, u8::try_from(ticket.len()).unwrap_or(u8::MAX)]);
+        fields.extend_from_slice(ticket);
+    }
+    let length = u8::try_from(fields.len()).unwrap_or(u8::MAX);
+    [&[RESUMED, length], fields.as_slice()].concat().into()
 }
 
 /// The beginning of a Tape of this length: its group, where its records begin, and their size; `None`: it is in another form, or longer.
@@ -127,6 +166,18 @@ mod tests {
         for message in others {
             assert_eq!(read(message), None, "{message:x?}");
         }
+    }
+
+    #[test]
+    fn counts_are_read_and_written() {
+        assert_eq!(received(b"\x2a\x03\x08\xac\x02"), Some(300));
+        assert_eq!(received(b"\x2a\x00"), Some(0));
+        for other in [&b""[..], b"\x2a", b"\x2a\x01", b"\x2a\x02\x08", b"\x2a\x03\x08\x01\x00", b"\x12\x00"] {
+            assert_eq!(received(other), None, "{other:x?}");
+        }
+        assert_eq!(resumed(300, &[]), &b"\x22\x03\x08\xac\x02"[..]);
+        assert_eq!(resumed(0, &[]), &b"\x22\x02\x08\x00"[..]);
+        assert_eq!(resumed(u64::MAX, &[7; 16]).len(), 31);
     }
 
     /// Whatever comes, it is read or left alone; what is read is inside of what came.

@@ -315,6 +315,9 @@ impl Server {
         self.inner.stop.send_replace(true);
         let deadline = Instant::now() + grace;
         while self.wait(deadline.min(Instant::now() + LOOK)) && Instant::now() < deadline {
+            for (call, _) in self.inner.calls.lock().values().filter(|(call, _)| call.is_waiting()) {
+                call.cancel(); // its guest finds nobody any more
+            }
             self.inner.look(); // nobody else does any more
         }
         loop {

@@ -8,29 +8,35 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GuestMessage(_message.Message):
-    __slots__ = ("hello", "tape", "goodbye", "object_part")
+    __slots__ = ("hello", "tape", "goodbye", "object_part", "received", "resume")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     TAPE_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     OBJECT_PART_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     tape: Tape
     goodbye: Goodbye
     object_part: ObjectPart
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., tape: _Optional[_Union[Tape, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., object_part: _Optional[_Union[ObjectPart, _Mapping]] = ...) -> None: ...
+    received: Received
+    resume: Resume
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., tape: _Optional[_Union[Tape, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., object_part: _Optional[_Union[ObjectPart, _Mapping]] = ..., received: _Optional[_Union[Received, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ...) -> None: ...
 
 class HostMessage(_message.Message):
-    __slots__ = ("welcome", "refusal", "reply")
+    __slots__ = ("welcome", "refusal", "reply", "resumed")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     refusal: Refusal
     reply: Reply
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ...) -> None: ...
+    resumed: Resumed
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority")
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority", "resumes")
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +48,7 @@ class Hello(_message.Message):
     CHECKS_FIELD_NUMBER: _ClassVar[int]
     COMES_AGAIN_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    RESUMES_FIELD_NUMBER: _ClassVar[int]
     tape_version_min: int
     tape_version_max: int
     client_version: str
@@ -53,7 +60,8 @@ class Hello(_message.Message):
     checks: _containers.RepeatedScalarFieldContainer[str]
     comes_again: bool
     priority: int
-    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ...) -> None: ...
+    resumes: bool
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ..., resumes: bool = ...) -> None: ...
 
 class Object(_message.Message):
     __slots__ = ("identity", "size", "has_manifest")
@@ -66,7 +74,7 @@ class Object(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., size: _Optional[int] = ..., has_manifest: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket", "process_ticket", "process_certificate", "process_token", "rings_name")
+    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket", "process_ticket", "process_certificate", "process_token", "resume_secret", "grace_milliseconds", "rings_name")
     TAPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +94,8 @@ class Welcome(_message.Message):
     PROCESS_TICKET_FIELD_NUMBER: _ClassVar[int]
     PROCESS_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     PROCESS_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RESUME_SECRET_FIELD_NUMBER: _ClassVar[int]
+    GRACE_MILLISECONDS_FIELD_NUMBER: _ClassVar[int]
     RINGS_NAME_FIELD_NUMBER: _ClassVar[int]
     tape_version: int
     host_version: str
@@ -106,8 +116,10 @@ class Welcome(_message.Message):
     process_ticket: bytes
     process_certificate: bytes
     process_token: str
+    resume_secret: bytes
+    grace_milliseconds: int
     rings_name: str
-    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ..., process_certificate: _Optional[bytes] = ..., process_token: _Optional[str] = ..., rings_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ..., process_certificate: _Optional[bytes] = ..., process_token: _Optional[str] = ..., resume_secret: _Optional[bytes] = ..., grace_milliseconds: _Optional[int] = ..., rings_name: _Optional[str] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("identity", "content")
@@ -168,12 +180,14 @@ class Refusal(_message.Message):
         MALFORMED: _ClassVar[Refusal.Reason]
         DEVICE: _ClassVar[Refusal.Reason]
         UNAUTHORIZED: _ClassVar[Refusal.Reason]
+        GONE: _ClassVar[Refusal.Reason]
     REASON_UNSPECIFIED: Refusal.Reason
     VERSION: Refusal.Reason
     BUSY: Refusal.Reason
     MALFORMED: Refusal.Reason
     DEVICE: Refusal.Reason
     UNAUTHORIZED: Refusal.Reason
+    GONE: Refusal.Reason
     REASON_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     reason: Refusal.Reason
@@ -225,3 +239,27 @@ class ObjectPart(_message.Message):
 class Goodbye(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Received(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    def __init__(self, messages: _Optional[int] = ...) -> None: ...
+
+class Resume(_message.Message):
+    __slots__ = ("session", "secret", "received")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    secret: bytes
+    received: int
+    def __init__(self, session: _Optional[str] = ..., secret: _Optional[bytes] = ..., received: _Optional[int] = ...) -> None: ...
+
+class Resumed(_message.Message):
+    __slots__ = ("received", "process_ticket")
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_TICKET_FIELD_NUMBER: _ClassVar[int]
+    received: int
+    process_ticket: bytes
+    def __init__(self, received: _Optional[int] = ..., process_ticket: _Optional[bytes] = ...) -> None: ...

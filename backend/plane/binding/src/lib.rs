@@ -57,7 +57,12 @@ struct Call {
 }
 
 fn gone(call: &plane::Call) -> PyErr {
-    CallGone::new_err(format!("{} is gone", call.peer))
+    CallGone::new_err(match call.given_up() {
+        Some(grace) => {
+            format!("its connection broke, and its guest did not come again within {} s", grace.as_secs_f64())
+        }
+        None => format!("{} is gone", call.peer),
+    })
 }
 
 fn seconds(value: f64) -> PyResult<Duration> {
@@ -99,6 +104,27 @@ impl Call {
     /// What the guest is to say, once, on another connection, which is handed on.
     fn passage(&self, py: Python<'_>) -> Option<Py<PyBytes>> {
         self.inner.passage().map(|ticket| PyBytes::new(py, &ticket).unbind())
+    }
+
+    /// From now on the call outlives its connection, for so many seconds. Once, before anything is sent.
+    fn keep(&self, grace: f64) -> PyResult<()> {
+        self.inner.keep(seconds(grace)?);
+        Ok(())
+    }
+
+    /// The call goes on with the connection of another one, whose guest has received so many messages; returns when that carries no more of
+    /// it.
+    ///
+    /// Raises CallGone: the call has ended, or its guest has come once more.
+    #[pyo3(signature = (by, received, ticket = None))]
+    fn resume(&self, py: Python<'_>, by: &Bound<'_, Self>, received: u64, ticket: Option<&[u8]>) -> PyResult<()> {
+        let by = by.get().inner.clone();
+        py.detach(|| {
+            self.inner.resume(&by, received, ticket.unwrap_or_default())?;
+            by.wait_end();
+            Ok(())
+        })
+        .map_err(|Gone| gone(&self.inner))
     }
 
     /// From any thread: the call's own thread gets a TimeoutError where it waits for a message by the stream.

@@ -2,10 +2,12 @@
 
 use crate::ring;
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::sync::{mpsc, Notify};
 use tokio_stream::Stream;
 use tonic::Status;
@@ -15,20 +17,38 @@ use tonic::Status;
 pub(crate) struct Shared {
     /// The guest has gone, or the host stops.
     pub(super) cancelled: AtomicBool,
+    /// Since when.
+    pub(super) since: OnceLock<Instant>,
     /// The response has ended, well or not: what is sent goes nowhere.
     pub(super) closed: AtomicBool,
     pub(super) changed: Notify,
-    /// Another thread has something to say to the call's own.
-    pub(super) woken: AtomicBool,
     /// Shared memory, where messages go through it.
     pub(super) place: ring::Place,
+    /// The connection carries no more of the call.
+    over: Mutex<bool>,
+    ends: Condvar,
 }
 
 impl Shared {
     pub(crate) fn cancel(&self) {
+        self.since.get_or_init(Instant::now);
         self.cancelled.store(true, Ordering::Release);
         self.changed.notify_one();
         self.place.interrupt();
+        self.end();
+    }
+
+    fn end(&self) {
+        *self.over.lock() = true;
+        self.ends.notify_all();
+    }
+
+    /// Waits until the connection carries no more of the call, without driving it.
+    pub(super) fn wait_end(&self) {
+        let mut over = self.over.lock();
+        while !*over {
+            self.ends.wait(&mut over);
+        }
     }
 }
 
@@ -52,6 +72,7 @@ impl Drop for Outgoing {
         if !self.messages.is_closed() {
             self.shared.cancel(); // the call's thread has not ended it
         }
+        self.shared.end();
         self.shared.changed.notify_one();
     }
 }

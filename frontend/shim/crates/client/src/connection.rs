@@ -3,7 +3,8 @@
 //! `connect` opens a socket, `channel` speaks gRPC over it, `transport` opens a session. `stream` moves the session's
 //! bytes for the thread that reads (`incoming/reading.rs`), `posting` holds what it is to send. `conversation` is what is done with a reply, and with a tape
 //! that grows old; `age` and `bell` wake the background thread. `objects` sends files that the host asks for, `admin`
-//! asks a host what it is, `process` leads to a session that has a process of its own. `security` is TLS and what the
+//! asks a host what it is, `process` leads to a session that has a process of its own, `resuming` to one whose connection
+//! has broken. `security` is TLS and what the
 //! guest shows to be let in. `thread` makes our threads, `leaks` keeps leak checkers quiet about them.
 
 pub(crate) mod admin;
@@ -16,6 +17,7 @@ pub(crate) mod leaks;
 pub(crate) mod objects;
 pub(crate) mod posting;
 pub(crate) mod process;
+pub(crate) mod resuming;
 mod security;
 pub(crate) mod stream;
 pub mod thread;

@@ -2,7 +2,7 @@
 //!
 //! `ledger` has the groups on their way, `awaited` what is awaited of each, `waiter` a thread that waits, `destination` where a
 //! read goes, `contexts` the errors of each context, `output` what kernels have printed, `reading` decides which
-//! thread reads, `direct` reads bulk data from a ring to where it belongs.
+//! thread reads, `resuming` what it does when the connection breaks, `direct` reads bulk data from a ring to where it belongs.
 
 pub(crate) mod awaited;
 pub(crate) mod contexts;
@@ -11,4 +11,5 @@ mod direct;
 pub(crate) mod ledger;
 pub(crate) mod output;
 pub(crate) mod reading;
+mod resuming;
 pub(crate) mod waiter;

@@ -322,7 +322,7 @@ impl Shared {
             outbox.close_loops(Reason::Exit);
             outbox.send(None, Patience::Until(deadline), &self.ledger, &self.counters) == Sent::Yes
         });
-        let done = sent && self.rely(|| self.ledger.drain(FINISH_STALL));
+        let done = sent && self.rely(|| self.ledger.drain(FINISH_STALL, || self.stream.is_resuming()));
         if !done && self.status.get() == Phase::Finishing {
             log::error(format_args!(
                 "the host at {} has not finished the last work: leaving it after {} s without progress",

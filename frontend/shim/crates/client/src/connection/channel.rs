@@ -1,6 +1,7 @@
 //! A gRPC channel over one socket, and what a broken one says.
 
 use crate::connection::connect::Socket;
+use crate::connection::thread::discard_pipe_signal;
 use crate::Endpoint;
 use hyper_util::rt::TokioIo;
 use std::io::{self, IoSlice};
@@ -66,7 +67,12 @@ pub(crate) struct Gauged {
 }
 
 impl Gauged {
-    fn note<T>(&self, sent: Poll<T>) -> Poll<T> {
+    fn note<T>(&self, sent: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if let Poll::Ready(Err(error)) = &sent {
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                discard_pipe_signal();
+            }
+        }
         self.full.store(sent.is_pending(), Ordering::Release);
         sent
     }

@@ -71,6 +71,7 @@ fn complete(shared: &Shared, reply: &Reply) -> Result<Option<Answered>, crate::i
     shared.output.add(&reply.printed, &reply.complaints);
     if reply.last {
         shared.counters.device_nanoseconds.set(reply.device_nanoseconds);
+        shared.stream.acknowledge(reply.group);
         return ledger.acknowledge(reply.group).map(Some);
     }
     Ok(None)

@@ -14,15 +14,16 @@ use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::HostMessage;
 use crate::outgoing::carrier::MAX_REPLY_BYTES;
 use crate::{Endpoint, OpenError, OpenReason, Welcome};
+use std::error::Error;
 use std::fmt;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tonic::Streaming;
+use tonic::{Code, Streaming};
 
 const PREAMBLE: &[u8; 8] = b"FARLANE\0";
-const TICKET_BYTES: usize = 16;
+pub(crate) const TICKET_BYTES: usize = 16;
 /// How long the host may take to say why a session has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -35,8 +36,15 @@ pub(crate) struct Entered {
 
 /// The call on which the host has admitted the session. It lasts as long as the session.
 pub(crate) struct Admission {
-    pub(crate) _stream: Poster,
-    pub(crate) replies: Streaming<HostMessage>,
+    _stream: Poster,
+    replies: Streaming<HostMessage>,
+    /// How the session has ended; an error: why the connection is of no use any more.
+    words: Option<Result<String, String>>,
+}
+
+/// What the guest says on a connection to its session's process, before anything else.
+pub(crate) fn words(ticket: &[u8]) -> Vec<u8> {
+    [PREAMBLE.as_slice(), ticket].concat()
 }
 
 /// # Errors
@@ -56,8 +64,7 @@ pub(crate) async fn enter(
     if ticket.len() != TICKET_BYTES {
         return Err(broken(&format_args!("its ticket has {} bytes, not {TICKET_BYTES}", ticket.len())));
     }
-    let words = [PREAMBLE.as_slice(), ticket].concat();
-    let socket = connect::connect_again(address, &words, deadline).map_err(|error| broken(&error))?;
+    let socket = connect::connect_again(address, &words(ticket), deadline).map_err(|error| broken(&error))?;
     let descriptor = socket.as_raw_fd();
     // The process has neither the host's key nor what the guest has shown to the host.
     let own = match endpoint {
@@ -75,14 +82,44 @@ pub(crate) async fn enter(
 }
 
 impl Admission {
+    pub(crate) fn new(stream: Poster, replies: Streaming<HostMessage>) -> Self {
+        Self { _stream: stream, replies, words: None }
+    }
+
     /// How the session has ended, where the host says it; else as its process did.
     pub(crate) async fn last_words(mut self, ended: String) -> String {
-        match tokio::time::timeout(LAST_WORDS, self.replies.message()).await {
-            Ok(Err(status)) => describe(&status),
-            Ok(Ok(None)) | Err(_) => ended,
-            Ok(Ok(Some(_))) => {
-                "protocol error: the host sent a message that belongs to the session's process".to_owned()
+        match tokio::time::timeout(LAST_WORDS, self.said()).await {
+            Ok(Ok(words)) | Ok(Err(words)) => words,
+            Err(_) => ended,
+        }
+    }
+
+    /// How the session has ended, once the host says it.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) async fn said(&mut self) -> Result<String, String> {
+        if let Some(words) = &self.words {
+            return words.clone();
+        }
+        let words = match self.replies.message().await {
+            // Another connection has its place, if that is all that the host says.
+            Err(status) if status.source().is_some() || status.code() == Code::Aborted => Err(describe(&status)),
+            Err(status) => Ok(describe(&status)),
+            Ok(None) => Ok("the host ended the session".to_owned()),
+            Ok(Some(_)) => {
+                Ok("protocol error: the host sent a message that belongs to the session's process".to_owned())
             }
+        };
+        self.words = Some(words.clone());
+        words
+    }
+
+    /// Waits until its connection is broken; why.
+    pub(crate) async fn broken(&mut self) -> String {
+        match self.said().await {
+            Ok(_) => std::future::pending().await,
+            Err(why) => why,
         }
     }
 }

@@ -86,6 +86,19 @@ impl Drop for Held {
     }
 }
 
+/// The calling thread, whose signals are held back, has written to a connection that is broken: not every way to write asks
+/// for an error alone, and the program would end by SIGPIPE.
+pub(crate) fn discard_pipe_signal() {
+    // SAFETY: the set is initialized before use; the set and the limit live over the calls, which wait for nothing.
+    unsafe {
+        let mut pipe: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut pipe);
+        libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
+        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        libc::sigtimedwait(&raw const pipe, ptr::null_mut(), &raw const now);
+    }
+}
+
 /// No other thread cancels the calling one (pthread_cancel) while this lives: the system calls of the connection are
 /// places where it could, and what it unwinds with must not come through Rust's frames.
 pub(crate) struct Uncancelled(c_int);

@@ -11,6 +11,7 @@ use crate::connection::connect;
 use crate::connection::leaks::Ignored;
 use crate::connection::posting::{posting, Poster};
 use crate::connection::process;
+use crate::connection::resuming::Resumption;
 use crate::connection::security::{self, authorize, Credentials};
 use crate::connection::stream::Stream;
 use crate::connection::thread::spawn;
@@ -32,7 +33,7 @@ use prost::Message;
 use std::ffi::CStr;
 use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{mpsc, Arc, OnceLock};
 use std::time::Instant;
 use std::{fmt, io, mem};
@@ -150,12 +151,23 @@ impl Task {
             descriptor = entered.descriptor;
             let (own, answers) =
                 (mem::replace(&mut sender, entered.sender), mem::replace(&mut replies, entered.replies));
-            admission = Some(process::Admission { _stream: own, replies: answers });
+            admission = Some(process::Admission::new(own, answers));
         }
         let posted = sender.queue().clone();
-        let stream = Source::Stream(Box::new(Stream::new(replies, posted.clone(), admission, runtime)));
+        let resumption = match rings {
+            None => Resumption::new(&self.config, address, credentials, &welcome, admission.is_some())?,
+            Some(_) => None,
+        };
+        if resumption.is_some() {
+            posted.keep();
+        }
+        let stream = Source::Stream(Box::new(Stream::new(replies, posted.clone(), admission, resumption, runtime)));
         let bell = Arc::new(Bell::new().map_err(|e| local(&e))?);
-        let stream = Reading::new(stream, Watched::Socket { socket: descriptor, full, beside, posted }, bell.clone());
+        let stream = Reading::new(
+            stream,
+            Watched::Socket { socket: AtomicI32::new(descriptor), full, beside: AtomicI32::new(beside), posted },
+            bell.clone(),
+        );
         let timer = AgeTimer::new().map_err(|e| local(&e))?;
         let (carrier, ring) = match rings {
             None => (Carrier::Stream(sender, bell), None),
@@ -257,7 +269,9 @@ impl Task {
                 };
                 Err(OpenError::new(reason, format!("the host at {endpoint} refused the session: {}", refusal.message)))
             }
-            Some(host_message::Kind::Reply(_)) | None => Err(broken(&"its first message is no welcome")),
+            Some(host_message::Kind::Reply(_) | host_message::Kind::Resumed(_)) | None => {
+                Err(broken(&"its first message is no welcome"))
+            }
         }
     }
 }
@@ -279,6 +293,7 @@ fn hello(info: &HelloInfo, mode: Mode) -> Hello {
         priority: info.priority,
         module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
         comes_again: true,
+        resumes: true,
     }
 }
 

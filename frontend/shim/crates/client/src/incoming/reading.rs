@@ -31,8 +31,8 @@ use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use prost::Message;
 use rings::{Error, Handle, Receiver};
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
@@ -40,7 +40,7 @@ use std::{fmt, thread};
 /// How long a thread of the program reads for itself before it leaves that to ours.
 const TURN: Duration = Duration::from_millis(2);
 /// How long ours keeps away behind a thread of the program.
-const QUIET: Duration = Duration::from_millis(1);
+pub(super) const QUIET: Duration = Duration::from_millis(1);
 /// The gRPC stream says why the session has ended; how long it may take to.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -53,11 +53,12 @@ pub(crate) enum Source {
 /// What our thread looks at while it has not got the source.
 pub(crate) enum Watched {
     Socket {
-        socket: RawFd,
+        /// Another one when the session is resumed.
+        socket: AtomicI32,
         /// Whether it took less than it was to send.
         full: Arc<AtomicBool>,
         /// That of a session's admission, or -1 (`connection::process`).
-        beside: RawFd,
+        beside: AtomicI32,
         posted: Arc<Queue>,
     },
     Ring(Handle),
@@ -72,8 +73,10 @@ pub(crate) struct Reading {
     taken: AtomicBool,
     /// Threads that rely on ours, and have not got what they wait for.
     relying: Arc<AtomicUsize>,
-    closed: AtomicBool,
-    bell: Arc<Bell>,
+    pub(super) closed: AtomicBool,
+    /// The connection is broken, and another one is tried.
+    pub(super) resuming: AtomicBool,
+    pub(super) bell: Arc<Bell>,
     /// Waits that ours has ended.
     #[cfg(test)]
     pub(crate) handed_over: AtomicUsize,
@@ -122,6 +125,7 @@ impl Reading {
             taken: AtomicBool::new(false),
             relying: Arc::default(),
             closed: AtomicBool::new(false),
+            resuming: AtomicBool::new(false),
             bell,
             #[cfg(test)]
             handed_over: AtomicUsize::new(0),
@@ -141,7 +145,9 @@ impl Reading {
     pub(crate) fn abandon(&self) {
         match &self.watched {
             Watched::Socket { socket, beside, .. } => {
-                for socket in [*socket, *beside].into_iter().filter(|&socket| socket >= 0) {
+                for socket in
+                    [socket, beside].map(|each| each.load(Ordering::Acquire)).into_iter().filter(|&socket| socket >= 0)
+                {
                     // SAFETY: a plain system call on a descriptor that this process inherited; the threads that use it
                     // exist in the parent only, and nothing here uses it after this. Closing the child's copy does not
                     // end the connection.
@@ -219,7 +225,7 @@ impl Reading {
     pub(crate) fn run(&self, shared: &Shared) {
         let _guard = FailOnPanic::begin(shared);
         match &self.watched {
-            Watched::Socket { socket, full, beside, .. } => self.attend_stream(shared, *socket, full, *beside),
+            Watched::Socket { socket, full, beside, .. } => self.attend_stream(shared, [socket, beside], full),
             Watched::Ring(_) => self.attend_ring(shared),
         }
         *self.source.lock() = None;
@@ -230,17 +236,18 @@ impl Reading {
         self.taken.swap(false, Ordering::SeqCst) && self.relying.load(Ordering::SeqCst) == 0
     }
 
-    fn attend_stream(&self, shared: &Shared, socket: RawFd, full: &AtomicBool, beside: RawFd) {
+    fn attend_stream(&self, shared: &Shared, sockets: [&AtomicI32; 2], full: &Arc<AtomicBool>) {
         let timer = (shared.timer.as_raw_fd(), libc::POLLIN);
         let (mut pending, mut posted) = (true, false);
         while !self.closed.load(Ordering::SeqCst) {
             if pending && (posted || !self.is_quiet()) {
-                pending = !self.drain(shared);
+                pending = !self.drain(shared, sockets, full);
             }
             let called = if pending {
                 self.bell.wait([timer, NONE, NONE], Some(QUIET))
             } else {
                 let room = if full.load(Ordering::Acquire) { libc::POLLOUT } else { 0 };
+                let [socket, beside] = sockets.map(|each| each.load(Ordering::Acquire));
                 self.bell.wait([timer, (socket, libc::POLLIN | room), (beside, libc::POLLIN)], None)
             };
             posted = serve_timer(shared);
@@ -249,14 +256,27 @@ impl Reading {
     }
 
     /// Does what can be done at once. False: another thread drives.
-    fn drain(&self, shared: &Shared) -> bool {
+    fn drain(&self, shared: &Shared, sockets: [&AtomicI32; 2], full: &Arc<AtomicBool>) -> bool {
         let Some(mut source) = self.source.try_lock() else { return false };
         while let Some(Source::Stream(stream)) = source.as_mut() {
-            if !matches!(act(shared, stream.poll().map_err(End::Because), true), Step::Read(_)) {
+            let read = matches!(act(shared, stream.poll().map_err(End::Because), true), Step::Read(_));
+            if !read && !self.resume(shared, stream, sockets, full) {
                 break;
             }
         }
         true
+    }
+
+    /// Whether the connection is broken, and another one is tried.
+    pub(crate) fn is_resuming(&self) -> bool {
+        self.resuming.load(Ordering::SeqCst)
+    }
+
+    /// The host has answered the group: it need not be sent again.
+    pub(crate) fn acknowledge(&self, group: u64) {
+        if let Watched::Socket { posted, .. } = &self.watched {
+            posted.acknowledge(group);
+        }
     }
 
     fn attend_ring(&self, shared: &Shared) {

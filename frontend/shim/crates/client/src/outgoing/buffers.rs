@@ -14,6 +14,8 @@ pub(crate) struct Buffers {
 }
 
 const MAX_BUFFERS: usize = 4;
+/// A message may be kept for long: it holds no buffer that is much larger.
+const FEW_BYTES: usize = 16 << 10;
 /// A buffer that bulk data has made larger than this is given back to the system.
 const MAX_BUFFER_BYTES: usize = 4 << 20;
 
@@ -26,8 +28,14 @@ impl Buffers {
         self.buffers.lock().pop().unwrap_or_else(|| Vec::with_capacity(self.capacity))
     }
 
-    /// `records` as shared bytes; the buffer comes back when the last message that holds a part of it is gone.
+    /// `records` as shared bytes; the buffer comes back when the last message that holds a part of it is gone: at once
+    /// where they are few.
     pub(crate) fn lend(self: Arc<Self>, records: Vec<u8>) -> Bytes {
+        if records.len() <= FEW_BYTES {
+            let copied = Bytes::copy_from_slice(&records);
+            drop(Lent { records, buffers: self });
+            return copied;
+        }
         Bytes::from_owner(Lent { records, buffers: self })
     }
 }

@@ -273,6 +273,7 @@ async fn serve(
                 }
             }
             guest_message::Kind::Goodbye(_) => seen.lock().goodbyes += 1,
+            guest_message::Kind::Received(_) | guest_message::Kind::Resume(_) => {}
             guest_message::Kind::ObjectPart(_) => {}
         }
     }
