@@ -1,6 +1,7 @@
-"""What a process for each session costs: a round trip, and the start of a session, beside sessions in threads of the host's process.
+"""What a process for each session costs, and its confinement: a round trip, and the start of a session, beside sessions in threads of the
+host's process.
 
-The null device on a Unix socket; the runs alternate, medians.
+The null device, by shared memory and by TCP on loopback; the runs alternate, medians.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from _guest import EmbeddedHost, Guest, Numbers, medians, numbers
+from _guest import Guest, Numbers, host, medians, numbers
 
 ROUNDS = 1000
 WARM = 3
@@ -22,21 +23,30 @@ def start(guest: Guest) -> Numbers:
     return {"session_ms": (time.perf_counter() - begin) * 1e3}
 
 
+def compared(title: str, measured: list[Numbers]) -> None:
+    thread, process, confined = measured
+    print(title)
+    for name in thread:
+        unit = "ms" if name.endswith("_ms") else "us"
+        print(
+            f"  {name:20} thread {thread[name]:8.1f} {unit}   process {process[name]:8.1f} {unit}   "
+            f"confined {confined[name]:8.1f} {unit}   process / thread {process[name] / thread[name]:5.2f}   "
+            f"confined / process {confined[name] / process[name]:5.2f}"
+        )
+
+
 def main() -> None:
+    processes = ("--workers", "process", "--warm", str(WARM))
     with (
-        EmbeddedHost("null") as threads,
-        EmbeddedHost("null", extra=("--workers", "process", "--warm", str(WARM))) as processes,
+        host("null") as threads,
+        host("null", *processes, "--confine", "off") as free,
+        host("null", *processes) as confined,
     ):
         time.sleep(WARM)
-        guests = [Guest(threads.url), Guest(processes.url)]
-        for measured in (medians([partial(numbers, guest, "calls", "latency", str(ROUNDS)) for guest in guests]),
-                         medians([partial(start, guest) for guest in guests])):  # fmt: skip
-            thread, process = measured
-            for name in thread:
-                unit = "ms" if name.endswith("_ms") else "us"
-                print(
-                    f"{name:20} thread {thread[name]:8.1f} {unit}   process {process[name]:8.1f} {unit}   ratio {process[name] / thread[name]:5.2f}"
-                )
+        for transport in ("shm", "tcp"):
+            guests = [each[transport] for each in (threads, free, confined)]
+            compared(transport, medians([partial(numbers, guest, "calls", "latency", str(ROUNDS)) for guest in guests]))
+            compared(transport, medians([partial(start, guest) for guest in guests]))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,11 @@ CONSTANT_ANSWERS = runtime.CONSTANT_ANSWERS | driver.CONSTANT_ANSWERS
 STRUCTURES = runtime.STRUCTURES
 # What returns host memory that nothing else points to, through its first argument.
 HOST_ALLOCATORS = runtime.HOST_ALLOCATORS | driver.HOST_ALLOCATORS
+# What puts memory within the reach of both the program and the device.
+SHARES = HOST_ALLOCATORS | {
+    *("cudaHostRegister", "cudaHostGetDevicePointer", "__cudaRegisterManagedVar", "cuMemHostRegister"),
+    *("cuMemHostGetDevicePointer", "cuMemCreate"),
+}
 # What waits for the device; what asks it for something that only it knows.
 SYNCHRONIZES = runtime.SYNCHRONIZES | driver.SYNCHRONIZES
 QUERIES = runtime.QUERIES | driver.QUERIES

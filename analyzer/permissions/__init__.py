@@ -7,7 +7,7 @@ The shim checks a prediction when the program runs; it trusts a permission. So n
   everything that existed before. Any two things may be the same unless they are different objects and the address of
   one has never become known where the other comes from. `instructions` and `calls` say what instructions and imported
   functions do to a state, and record every access. An address escapes when it is stored where others find it, or given
-  to a kernel, or to a function that is not in `externals.library.TRUSTED`. `walk` runs the machine through one
+  to a function that is not in `externals.library.TRUSTED`; one that a kernel is given may come back (`memory`). `walk` runs the machine through one
   function, its callees executed in place. CUDA's calls succeed.
 - `codes`: the error code is dead, or compared with 0 and the other way ends the program: by exit, abort, a failed
   assertion, or an exception in a program that never catches one. `tracker` follows it through registers, cells and

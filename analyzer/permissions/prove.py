@@ -17,7 +17,7 @@ from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.limits import AnalysisError, Budget
 from farlane.analyzer.machine.instruction import RSP
-from farlane.analyzer.permissions.abstract.calls import host_memory, passed, structured_host
+from farlane.analyzer.permissions.abstract.arguments import host_memory, passed, structured_host
 from farlane.analyzer.permissions.abstract.domain import (
     ANYTHING,
     CONSTANT,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.slices.form import (
     FLOATING,
+    FOLLOWED,
     FRAME_REACH,
     HAS_IMMEDIATE,
     MAXIMUM_ARGUMENTS,
@@ -37,6 +38,7 @@ from farlane.analyzer.slices.form import (
 )
 
 WIDTHS = (1, 2, 4, 8)
+_ONE = (Origin.REGISTER, Origin.BIAS)  # numbers of 8 bytes
 
 
 class SliceError(AnalysisError):
@@ -89,14 +91,20 @@ def _input(each: Input, slice_: Slice) -> None:
     if isinstance(each.to, Place):
         _place(each.to, slice_)
         size = each.to.size
-        _require(each.origin != Origin.REGISTER or size <= 8, "an input longer than a register")
+        _require(each.origin not in _ONE or size <= 8, "an input longer than a register")
     else:
         _register(each.to, slice_)
-        _require(each.origin == Origin.REGISTER, "a register takes its value from a register")
+        _require(each.origin in _ONE, "a register takes its value from a register")
     if each.origin == Origin.REGISTER:
         _require(each.number in REACHED, f"an input in register {each.number}")
     elif each.origin == Origin.FRAME:
         _require(0 <= each.number <= FRAME_REACH - size, "an input outside of the frame")
+    elif each.origin in FOLLOWED:
+        where, behind = each.number & 0xFFFFFFFF, each.number >> 32
+        reached = where in REACHED if each.origin == Origin.BEHIND_REGISTER else where <= FRAME_REACH - 8
+        _require(reached and 0 <= behind <= MAXIMUM_MEMORY, "an input behind an address")
+    elif each.origin == Origin.BIAS:
+        _require(each.number == 0, "a bias has no number")
     else:
         _require(0 < each.number < 2**63, "an input at no address")
 

@@ -22,7 +22,7 @@ from farlane.analyzer.slices.form import (
     Place,
     Slice,
 )
-from farlane.analyzer.slices.raw import GLOBALS, Graph, Range, RawCall, RefusedError
+from farlane.analyzer.slices.raw import ADDRESSES, BIAS, GLOBALS, HEAPS, Graph, Range, RawCall, RefusedError
 from farlane.analyzer.slices.simplify import Demand, touched
 
 
@@ -35,7 +35,7 @@ def compact(graph: Graph, demand: Demand) -> Slice:
     def register(number: int) -> int:
         return registers.setdefault(number, len(registers))
 
-    inputs = [*_registers(demand, register), *places.inputs(demand, graph.stack)]
+    inputs = [*_registers(demand, register), *places.inputs(demand, graph)]
     blocks = []
     for block in graph.blocks:
         operations = []
@@ -69,6 +69,9 @@ def compact(graph: Graph, demand: Demand) -> Slice:
 def _registers(demand: Demand, register: Callable[[int], int]) -> list[Input]:
     found = []
     for number in sorted(demand.registers):
+        if number == BIAS:
+            found.append(Input(Origin.BIAS, 0, register(number)))
+            continue
         if number not in REACHED:
             what = "a register that the call changes" if number < REGISTERS else "what stands before it"
             raise RefusedError(reasons.ENTRY, f"{what} is wanted at the entry")
@@ -98,7 +101,7 @@ class _Places:
     def place(self, each: Range) -> Place:
         return Place(self.at(each.low), each.size)
 
-    def inputs(self, demand: Demand, stack: int) -> list[Input]:
+    def inputs(self, demand: Demand, graph: Graph) -> list[Input]:
         """One for every run of wanted bytes; raises RefusedError."""
         found: list[Input] = []
         wanted = sorted(demand.memory)
@@ -108,10 +111,23 @@ class _Places:
                 high += 1
                 wanted.pop(0)
             place = Place(self.at(low), high - low)
-            if low >= GLOBALS:
+            if low >= HEAPS:
+                found.append(self._behind(low, place, graph))
+            elif low >= GLOBALS:
                 found.append(Input(Origin.GLOBAL, low - GLOBALS, place))
-            elif 0 <= low - stack <= FRAME_REACH - place.size:
-                found.append(Input(Origin.FRAME, low - stack, place))
+            elif 0 <= low - graph.stack <= FRAME_REACH - place.size:
+                found.append(Input(Origin.FRAME, low - graph.stack, place))
             else:
                 raise RefusedError(reasons.ENTRY, "a variable outside of the frame is wanted at the entry")
         return found
+
+    def _behind(self, low: int, place: Place, graph: Graph) -> Input:
+        """What a heap block holds, or its address."""
+        number = (low - ADDRESSES) >> 4 if low >= ADDRESSES else (low - HEAPS) >> 16
+        if number not in graph.addresses:
+            raise RefusedError(reasons.ENTRY, "where a heap block's address stands at the entry is not known")
+        origin, where = graph.addresses[number]
+        if low >= ADDRESSES:
+            return Input(origin, where, place)
+        behind = Origin.BEHIND_REGISTER if origin == Origin.REGISTER else Origin.BEHIND_FRAME
+        return Input(behind, where | (low & 0xFFFF) << 32, place)

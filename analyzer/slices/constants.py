@@ -12,6 +12,7 @@ from farlane.analyzer.slices.arithmetic import StuckError, compute
 from farlane.analyzer.slices.form import HAS_IMMEDIATE, Branch, Called, Code, Jump, Operation
 from farlane.analyzer.slices.raw import Graph, Lost, RawBlock, Region, Unknown, successors
 
+MAXIMUM_COPIED = 40  # steps before a branch
 _Held = dict[tuple[str, int, int], int]
 
 
@@ -41,6 +42,22 @@ def propagate(graph: Graph) -> None:
         block.steps[:] = [_fold(step, held, graph.regions) for step in block.steps]
         if isinstance(block.end, Branch) and (number := held.get(("r", block.end.register, 8))) is not None:
             block.end = Jump(block.end.then if number else block.end.other)
+        _thread(graph, block, held)
+
+
+def _thread(graph: Graph, block: RawBlock, held: _Held) -> None:
+    """Where a block jumps to a branch that goes one way from there, it gets a copy of what stands before the branch: so a
+    counted loop's test is passed over where the loop is entered."""
+    if not isinstance(block.end, Jump) or block.end.block == 0:
+        return
+    target = graph.blocks[block.end.block]
+    if target is block or not isinstance(target.end, Branch) or len(target.steps) > MAXIMUM_COPIED:
+        return
+    steps = [_fold(step, held, graph.regions) for step in target.steps]
+    number = held.get(("r", target.end.register, 8))
+    if number is not None:
+        block.steps += steps
+        block.end = Jump(target.end.then if number else target.end.other)
 
 
 def _ways(graph: Graph, block: RawBlock, held: _Held) -> tuple[int, ...]:

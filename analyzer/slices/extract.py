@@ -20,6 +20,7 @@ from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.limits import AnalysisError, Budget
+from farlane.analyzer.permissions.abstract.domain import ANYTHING, FRAME
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
@@ -28,7 +29,7 @@ from farlane.analyzer.slices.check import successors
 from farlane.analyzer.slices.compact import compact
 from farlane.analyzer.slices.form import Slice, Sliced
 from farlane.analyzer.slices.lifting.calls import hopeless
-from farlane.analyzer.slices.raw import GLOBALS, RefusedError
+from farlane.analyzer.slices.raw import GLOBALS, HEAPS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
@@ -211,9 +212,13 @@ class Extractor:
         if not any(0 in successors(block) for block in found.blocks):
             raise RefusedError(reasons.NESTED, "the loop's calls do not come again in it")
         bytes_ = touched(graph, demand)
-        if walk.escaped and any(each < GLOBALS for each in bytes_):
+        if walk.escaped & {FRAME, ANYTHING} and any(each < GLOBALS for each in bytes_):
             raise RefusedError(reasons.ESCAPES, "an address of the frame is known elsewhere")
-        if any(each >= GLOBALS for each in bytes_):
+        for heap, window in graph.windows.items():
+            used = any(window.low <= each < window.low + window.size for each in bytes_)
+            if used and walk.escaped & {heap, ANYTHING}:
+                raise RefusedError(reasons.ESCAPES, "an address of a heap block is known elsewhere")
+        if any(GLOBALS <= each < HEAPS for each in bytes_):
             self._unshared()
         return found
 

@@ -228,8 +228,14 @@ class Origin(enum.IntEnum):
     REGISTER = 0  # number: of the general register (rdi, rsi, rdx, rcx, r8, r9, rbx, rsp, rbp, r12-r15)
     FRAME = 1  # number: bytes above the stack pointer
     GLOBAL = 2  # number: the address in the file
+    # Memory behind an address, which stands in a register or in the frame; number: the low half is that place, as above,
+    # the high half how many bytes behind the address.
+    BEHIND_REGISTER = 3
+    BEHIND_FRAME = 4
+    BIAS = 5  # how far the file is from where it is linked; number: 0
 
 
+FOLLOWED = (Origin.BEHIND_REGISTER, Origin.BEHIND_FRAME)
 REACHED = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15})  # registers that an input may be in
 
 

@@ -15,14 +15,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from farlane.analyzer.machine.instruction import REGISTERS, RSP
-from farlane.analyzer.slices.form import Branch, Called, Jump, Leave, Operation
+from farlane.analyzer.permissions.abstract.domain import Heap
+from farlane.analyzer.slices.form import Branch, Called, Jump, Leave, Operation, Origin
 
 FIRST, SECOND = REGISTERS, REGISTERS + 1  # what the flags compare
 CONFIGURATION = REGISTERS + 2  # six registers: a pushed launch configuration, as the registers that it is passed in
 PUSHED = CONFIGURATION + 6  # the return address of the push
+BIAS = PUSHED + 1  # how far the file is from where it is linked
 STACK = RSP  # the stack pointer at the entry; the stack pointer elsewhere is a distance from it
 TEMPORARY = 64
-GLOBALS = 1 << 48
+GLOBALS = (
+    1 << 48
+)  # the program's variables begin here, by address; then blocks of the heap; then these blocks' addresses
+HEAPS, ADDRESSES = 1 << 56, 1 << 57
 LOWEST, HIGHEST = -(1 << 62), 1 << 62
 
 
@@ -89,6 +94,25 @@ class RawBlock:
     end: Jump | Branch | Called | Leave = NOWHERE
 
 
+@dataclass(frozen=True)
+class Window:
+    """What is known of a heap block, by the allocation that it is from: as many bytes from an address on as the loop's
+    copies bring or carry. The address is a variable of the slice: that of the last copy to the host. What the code touches
+    there is in the window by its address, or the evaluation is stuck. So it makes no difference which block is meant, where
+    an allocation made several."""
+
+    number: int
+    size: int
+
+    @property
+    def low(self) -> int:
+        return HEAPS + (self.number << 16)
+
+    @property
+    def address(self) -> int:
+        return ADDRESSES + 16 * self.number
+
+
 @dataclass
 class Graph:
     """Block 0 begins at the entry.
@@ -96,6 +120,8 @@ class Graph:
     Attributes:
         stack: the stack pointer at the entry's call instruction, as an address of the frame.
         regions: of LOAD_AT and STORE_AT, whose immediates are indices into it.
+        windows: the blocks of the heap.
+        addresses: window -> where its address stands at the entry: a register, or a place of the frame.
     """
 
     entry: int
@@ -103,6 +129,8 @@ class Graph:
     blocks: list[RawBlock] = field(default_factory=list)
     calls: list[RawCall] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
+    windows: dict[Heap, Window] = field(default_factory=dict)
+    addresses: dict[int, tuple[Origin, int]] = field(default_factory=dict)
     floating: bool = False
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from farlane.analyzer.machine.instruction import NAMES
 from farlane.analyzer.slices.form import (
+    FOLLOWED,
     HAS_IMMEDIATE,
     Block,
     Branch,
@@ -51,6 +52,12 @@ def _where(where: int | Place) -> str:
 def _origin(each: Input) -> str:
     if each.origin == Origin.REGISTER:
         return NAMES[each.number]
+    if each.origin == Origin.BIAS:
+        return "where the file is"
+    if each.origin in FOLLOWED:
+        where, behind = each.number & 0xFFFFFFFF, each.number >> 32
+        held = NAMES[where] if each.origin == Origin.BEHIND_REGISTER else f"[rsp+{where:#x}]"
+        return f"[{held}+{behind:#x}]"
     return f"[rsp+{each.number:#x}]" if each.origin == Origin.FRAME else f"[{each.number:#x}]"
 
 

@@ -16,15 +16,15 @@ from farlane.analyzer.graph.program import UNKNOWN, Callee
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.machine.effects import Flags, flags, writes
 from farlane.analyzer.machine.instruction import NONE, RDI, RSI, RSP, Instruction, Memory, Register
-from farlane.analyzer.permissions.abstract.calls import passed
-from farlane.analyzer.permissions.abstract.domain import ANYTHING, CONSTANT, EXACT, FRAME, IN_FRAME
+from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, Heap, Objects
+from farlane.analyzer.permissions.abstract.domain import NONE as NOTHING
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.instructions import Step
 from farlane.analyzer.permissions.abstract.memory import State
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
-from farlane.analyzer.slices import reasons
-from farlane.analyzer.slices.form import MAXIMUM_BLOCKS, MAXIMUM_MEMORY, Branch, Called, Jump, Leave
+from farlane.analyzer.slices import reasons, windows
+from farlane.analyzer.slices.form import MAXIMUM_BLOCKS, Branch, Called, Jump, Leave
 from farlane.analyzer.slices.lifting.calls import Calls
 from farlane.analyzer.slices.raw import Graph, RawBlock, RawCall, RefusedError
 
@@ -60,11 +60,13 @@ class Walk(Calls):
         end = next(each.end for each in holding.instructions if each.address == entry)
         self.graph = Graph(end, state.registers[RSP].number)
         self.entry_stack, self.regions = self.graph.stack, self.graph.regions
-        self.arrays = self._arrays(regions)
+        self.arrays, self.windows = windows.copied(regions, loop.blocks)
+        self.graph.windows = self.windows
         self._indices: dict[_Key, int] = {}
         self._work: list[_Key] = []
         self._raw = RawBlock()
-        self.escaped = False  # whether addresses of the frame are known elsewhere, at any place of the loop
+        self.escaped: Objects = NOTHING  # whose addresses are known elsewhere, at any place of the loop
+        self._stuck: int | None = None
 
     def run(self) -> Graph:
         """Raises RefusedError."""
@@ -81,21 +83,6 @@ class Walk(Calls):
                 raise RefusedError(reasons.TOO_LONG, "the host code between the calls")
         self.graph.floating = self.floating
         return self.graph
-
-    def _arrays(self, regions: Regions) -> list[tuple[int, int]]:
-        """Where what a function's copies carry or bring stands in the frame; its callees' as well."""
-        found: set[tuple[int, int]] = set()
-        for site, state in regions.sites.items():
-            callee = regions.structure.flow.calls.get(site, UNKNOWN)
-            form = interface.COPIES.get(interface.plain(callee.name)) if callee.address is None else None
-            size = None if form is None or form.size is None else passed(state, form.size)
-            if form is not None and size is not None and size.kind == CONSTANT and 0 < size.number <= MAXIMUM_MEMORY:
-                for value in (passed(state, form.destination), passed(state, form.source)):
-                    if value.kind == EXACT and value.objects == IN_FRAME:
-                        found.add((value.number, value.number + size.number))
-        for inner in regions.inner.values():
-            found.update(self._arrays(inner))
-        return sorted(found)
 
     def sizes(self, host: int) -> tuple[int, ...] | None:
         return self._kernels.sizes(host)
@@ -133,8 +120,7 @@ class Walk(Calls):
         for access in regions.accesses[key.block]:
             if access.at == access.source:
                 self.accesses.setdefault(access.at, []).append(access)
-        if regions.escaped[key.block] & {FRAME, ANYTHING} or before.escaped & {FRAME, ANYTHING}:
-            self.escaped = True
+        self.escaped |= regions.escaped[key.block] | before.escaped
         state = before.copy()
         step = Step(state, [], None)
         self.values = state.registers
@@ -266,8 +252,7 @@ class Walk(Calls):
         state = regions.sites.get(instruction.address) or regions.tails.get(instruction.address)
         if state is None:
             raise RefusedError(reasons.CONTROL, f"{where} is not reached")
-        if state.escaped & {FRAME, ANYTHING}:
-            self.escaped = True
+        self.escaped |= state.escaped
         if not names.is_cuda(callee.name):
             if callee == UNKNOWN and self._walker.widens(regions.structure.flow, block):
                 callee = Callee(names.WIDEN, None)
@@ -296,6 +281,22 @@ class Walk(Calls):
         self.graph.blocks.append(RawBlock())
         self._raw.end = Called(len(self.graph.calls) - 1, len(self.graph.blocks) - 1)
         self._start(self.graph.blocks[-1])
+
+    def require(self, held: int) -> None:
+        """Goes on where a register is not 0; else the evaluation goes round for ever, and so is stuck."""
+        blocks = self.graph.blocks
+        if self._stuck is None:
+            self._stuck = len(blocks)
+            blocks.append(RawBlock(end=Jump(self._stuck)))
+        blocks.append(RawBlock())
+        self._raw.end = Branch(held, len(blocks) - 1, self._stuck)
+        self._start(blocks[-1])
+
+    def addressed(self, heap: Heap, register: int) -> None:
+        number = self.windows[heap].number
+        found = windows.address(self._regions.sites[self._entry], heap, self.source(register))
+        if found is not None:
+            self.graph.addresses.setdefault(number, found)
 
     def _launched(self, chain: tuple[int, ...], instruction: Instruction, block: Block) -> int | None:
         """The host's address of the kernel that a call launches: the argument; or, where that is a handle (CUDA 13), what

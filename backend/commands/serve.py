@@ -32,6 +32,7 @@ from farlane.backend.server.endpoint import FORMS, Endpoint, EndpointError, is_e
 from farlane.backend.server.parent import end_with_parent
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
+from farlane.backend.workers import confinement
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
@@ -72,19 +73,42 @@ def _gpus(text: str) -> list[int]:
     return [int(each) for each in numbers]
 
 
-def _device(arguments: argparse.Namespace, options: DeviceOptions) -> Device | SessionProcesses:
+def _device(arguments: argparse.Namespace, options: DeviceOptions, *, networked: bool) -> Device | SessionProcesses:
     """Raises DeviceUnavailable."""
     gpu = arguments.device == "cupy"
     if not gpu and (arguments.gpu is not None or arguments.gpu_sharing is not Sharing.TIME):
         raise registry.DeviceUnavailable(f"--gpu and --gpu-sharing are for GPUs; the device is {arguments.device}")
-    if (arguments.workers or ("process" if gpu else "thread")) == "thread":
+    if gpu and arguments.confine == "on":
+        raise registry.DeviceUnavailable(
+            "--confine is for the simulated and the null device: a GPU's driver needs more than it leaves"
+        )
+    if (arguments.workers or ("process" if gpu or networked else "thread")) == "thread":
+        if arguments.confine == "on":
+            raise registry.DeviceUnavailable(
+                "--confine needs --workers process: it is for processes that have one session"
+            )
         if gpu and len(arguments.gpu or [0]) > 1:
             raise registry.DeviceUnavailable("several GPUs need --workers process")
         return registry.open_device(arguments.device, options, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
     if options.shared is not None:
         raise registry.DeviceUnavailable(
-            "sessions of --shared-memory are threads of one process, which --workers process does not give them: leave one out"
+            "sessions of --shared-memory are threads of one process, which --workers process does not give them: "
+            "say --workers thread, or leave it out"
         )
+    confined = not gpu and arguments.confine != "off"
+    if confined:
+        for option, value in (
+            ("session-reports", options.reports),
+            ("memory-trace", options.trace),
+            ("model", options.model),
+        ):
+            if value:
+                raise registry.DeviceUnavailable(
+                    f"--{option} has each session write a file, and a confined one writes none: add --confine off, or "
+                    "--workers thread"
+                )
+        if not confinement.is_supported():
+            raise registry.DeviceUnavailable("sessions can be confined on x86-64 Linux only: add --confine off")
     return SessionProcesses(
         WorkerPool(
             arguments.device,
@@ -94,6 +118,7 @@ def _device(arguments: argparse.Namespace, options: DeviceOptions) -> Device | S
             limit=arguments.workers_per_gpu or arguments.sessions,
             sharing=arguments.gpu_sharing,
             log_level=arguments.log_level,
+            confined=confined,
         )
     )
 
@@ -105,7 +130,8 @@ def _what(arguments: argparse.Namespace, host: Host) -> str:
         text += ": " + ", ".join(each.name for each in host.descriptions)
     if isinstance(host.device, SessionProcesses):
         sharing = f", sharing by {host.device.pool.sharing}" if arguments.device == "cupy" else ""
-        text += f", a process for each session{sharing}"
+        confined = "a confined process" if host.device.pool.confined else "a process"
+        text += f", {confined} for each session{sharing}"
     return text
 
 
@@ -229,7 +255,12 @@ class ServeCommand:
         parser.add_argument(
             "--workers",
             choices=("thread", "process"),
-            help="each session in a thread of this process, or in a process of its own (default: process for cupy, else thread)",
+            help="each session in a thread of this process, or in a process of its own (default: process for cupy, and where other machines come; else thread)",
+        )
+        parser.add_argument(
+            "--confine",
+            choices=("on", "off"),
+            help="sessions' processes open no files and sockets of others (default: on for sim and null with --workers process)",
         )
         parser.add_argument(
             "--warm",
@@ -286,7 +317,7 @@ class ServeCommand:
         _require_protection(endpoints, folder, arguments.insecure)
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
         host = Host(
-            _device(arguments, options),
+            _device(arguments, options, networked=any(not endpoint.local for endpoint in endpoints)),
             quota=arguments.quota,
             session_limit=arguments.sessions,
             manifests=manifests,

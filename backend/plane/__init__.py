@@ -42,6 +42,8 @@ try:
         Stream,
         Tape,
         read_tape,
+        restrict_calls,
+        restrict_files,
     )
 except ImportError as error:
     raise ImportError(
@@ -86,4 +88,6 @@ __all__ = [
     "Stream",
     "Tape",
     "read_tape",
+    "restrict_calls",
+    "restrict_files",
 ]

@@ -41,6 +41,7 @@ class Kind(enum.IntEnum):
     ENDED = 22  # the session is over: status, details, why, busy
     # both ways
     IMAGE = 32  # its digest; its bytes
+    COMPILER = 33  # wanted; a descriptor of one, or none where it has all that it gets
 
 
 class Gone(Exception):

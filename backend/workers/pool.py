@@ -24,6 +24,7 @@ from farlane.backend.device.base import Description
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.host.host import Reason, Refused
+from farlane.backend.workers import compiling, confinement
 from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 
@@ -31,19 +32,27 @@ START_SECONDS = 120.0
 END_SECONDS = 10.0
 _NOTICE_SECONDS = 2.0
 
+_ENFORCED = {"partly": "but not signals and sockets, which are left to seccomp", "not": "not at all"}
+
 log = logging.getLogger("farlane.workers")
 
 
 class Worker:
     """One process, from its start to its end."""
 
-    def __init__(self, device: str, options: DeviceOptions, variables: dict[str, str], log_level: str) -> None:
+    def __init__(
+        self, device: str, options: DeviceOptions, variables: dict[str, str], log_level: str, *, confined: bool = False
+    ) -> None:
+        self._variables = variables
+        self._confined = confined
+        self._compilers: list[subprocess.Popen[bytes]] = []
+        module = "start" if confined else "process"
         ours, theirs = pair()
         end, self._lifeline = os.pipe()  # neither is inherited by other workers
         try:
             self._process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "farlane.backend.workers.process", "--device", device, "--options",
+                    sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
                     options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
                     "--log-level", log_level,
                 ],
@@ -58,6 +67,7 @@ class Worker:
             os.close(end)
         self.control = Control(ours)
         self.description: Description | None = None
+        self.files: str | None = None  # how much of its files' confinement the kernel enforces
 
     @property
     def pid(self) -> int:
@@ -78,8 +88,22 @@ class Worker:
         self.control.timeout(None)
         if kind is not Kind.READY:
             raise DeviceUnavailable(fields["text"])
+        self.files = fields.get("confined")
         self.description = _described(fields)
         return self.description
+
+    def start_compiler(self) -> int | None:
+        """A descriptor, the caller's, that leads to a process which compiles kernels; None where it has as many as it gets.
+
+        Raises:
+            OSError: none can be started.
+        """
+        self._compilers = [each for each in self._compilers if each.poll() is None]
+        if not self._confined or len(self._compilers) >= compiling.MOST:
+            return None
+        process, descriptor = compiling.start(self._variables)
+        self._compilers.append(process)
+        return descriptor
 
     def stop(self) -> None:
         """Ends it now. From any thread."""
@@ -106,6 +130,9 @@ class Worker:
             log.warning("worker %d does not end, and is killed", self.pid)
             self._process.kill()
             self._process.wait()
+        for compiler in self._compilers:
+            compiler.kill()
+            compiler.wait()
         self.control.close()
         os.close(self._lifeline)
 
@@ -128,6 +155,7 @@ class WorkerPool:
         gpus: the GPUs to place sessions on; empty for a device that is no GPU.
         warm: workers of each GPU that wait for a session.
         limit: sessions on one GPU at once.
+        confined: they give up what a session does not need (confinement.py).
     """
 
     def __init__(
@@ -140,6 +168,7 @@ class WorkerPool:
         sharing: Sharing = Sharing.TIME,
         options: DeviceOptions = DEFAULT,
         log_level: str = "warning",
+        confined: bool = False,
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
 
@@ -152,6 +181,7 @@ class WorkerPool:
         self._warm = warm
         self._limit = limit
         self._log_level = log_level
+        self.confined = confined
         self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
         self._changed = threading.Condition()
         self._ending: queue.SimpleQueue[tuple[_Place, Worker] | None] = queue.SimpleQueue()
@@ -166,6 +196,10 @@ class WorkerPool:
                 place.warm.append(worker)
                 assert worker.description is not None
                 self.descriptions.append(worker.description)
+            if worker.files in ("partly", "not"):
+                log.warning(
+                    "this kernel's Landlock confines sessions' files %s (docs/security.md)", _ENFORCED[worker.files]
+                )
         except BaseException:
             self._end_warm()
             raise
@@ -179,7 +213,9 @@ class WorkerPool:
             variables = environment(self.sharing, place.gpu)
         except NoService as error:
             raise DeviceUnavailable(str(error)) from None
-        worker = Worker(self.device, self._options, variables, self._log_level)
+        if self.confined:
+            variables = confinement.variables(variables)
+        worker = Worker(self.device, self._options, variables, self._log_level, confined=self.confined)
         try:
             worker.wait_ready()
         except BaseException:

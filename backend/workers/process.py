@@ -6,6 +6,8 @@ is given back twice, by its context and by the end of the process. A worker whos
 it runs: a thread watches the pipe that the host holds open.
 
 The main thread listens to the host; the plane's thread of the guest's connection replays.
+A confined worker (confinement.py) has begun in start.py; it gives up the rest when its session opens. It starts no
+processes from then on: those that compile kernels beside it are started by the host (compiling.py).
 
 Source: mission.md S1 point 1; protos/tape.md, "Processes".
 """
@@ -16,6 +18,7 @@ import argparse
 import hmac
 import logging
 import os
+import queue
 import signal
 import socket
 import sys
@@ -32,6 +35,7 @@ from farlane.backend.plane import Call, Security, Server
 from farlane.backend.server.edge import server_of_process
 from farlane.backend.server.service import OPEN, Status, converse, hold
 from farlane.backend.system import log as logs
+from farlane.backend.workers import confinement
 from farlane.backend.workers.control import TEXT_CHARACTERS, Control, Gone, Kind, Message
 from farlane.backend.workers.output import StandardError, StandardOutput
 
@@ -40,6 +44,7 @@ log = logging.getLogger("farlane.workers")
 SWITCH_SECONDS = 0.0005
 _GONE_SECONDS = 0.25  # for work to end whose guest has gone
 _FAREWELL_SECONDS = 1.0  # for a guest to take how its session has ended
+_COMPILER_SECONDS = 30.0  # for the host to start a process
 
 
 class _Store(ImageStore):
@@ -55,6 +60,58 @@ class _Store(ImageStore):
         if self.forwarding:
             self._control.send(Kind.IMAGE, bulk=image, digest=digest.hex())
         return held
+
+
+class _Compiler:
+    """A process that compiles kernels, which the host has started; at the other end of a socket."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self.stdin = self._socket.makefile("wb")
+        self.stdout = self._socket.makefile("rb")
+        self._ended = False
+
+    def poll(self) -> int | None:
+        return 1 if self._ended else None
+
+    def wait(self) -> int:
+        """It is not this process's child: how it ended is not known."""
+        self.kill()
+        return 1
+
+    def kill(self) -> None:
+        """It ends when nobody is at this end."""
+        if not self._ended:
+            self._ended = True
+            self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+
+
+class _Compilers:
+    """Asks the host for processes that compile. Its answers come in the order of the questions."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._answers: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+
+    def start(self) -> _Compiler:
+        """Raises OSError: the session has as many as it gets, or the host has gone."""
+        try:
+            self._control.send(Kind.COMPILER)
+            descriptor = self._answers.get(timeout=_COMPILER_SECONDS)
+        except (Gone, queue.Empty) as error:
+            raise OSError(f"the host starts no process: {error!r}") from None
+        if descriptor is None:
+            raise OSError("the session has as many processes that compile as it gets")
+        return _Compiler(descriptor)
+
+    def answered(self, message: Message) -> None:
+        try:
+            descriptor = message.take_descriptor()
+        except Gone:
+            self._answers.put(None)
+        else:
+            self._answers.put(descriptor)
 
 
 class _Objects:
@@ -98,9 +155,11 @@ class _Worker:
     Locking: none: what both threads use is an event or is set before the other one starts.
     """
 
-    def __init__(self, control: Control, device: Device) -> None:
+    def __init__(self, control: Control, device: Device, *, confined: bool = False) -> None:
         self._control = control
         self._device = device
+        self._confined = confined
+        self._compilers = _Compilers(control)
         self._images = _Store(control)
         self._server: Server | None = None
         self._token: str | None = None  # what the guest shows to be let in, where it has come by TLS
@@ -139,6 +198,12 @@ class _Worker:
                 wanted = message.fields
                 break
         self._images.forwarding = True
+        if self._confined:
+            from farlane.backend.jit.compile import cache, process  # no other worker needs the compiler
+
+            cache.close()
+            process.start = self._compilers.start
+            confinement.restrict_calls()
         if wanted["token"] is not None:
             self._token = f"Bearer {wanted['token']}"
             self._security = Security.fixed(wanted["certificate"].encode(), wanted["key"].encode())
@@ -171,6 +236,8 @@ class _Worker:
             session.interrupt()
             if self._begun.locked() and not self._over.wait(_GONE_SECONDS):
                 os._exit(1)
+        elif message.kind is Kind.COMPILER:
+            self._compilers.answered(message)
         elif message.kind is Kind.CLOSE:
             return False
         else:
@@ -238,6 +305,9 @@ def main(argv: list[str] | None = None) -> int:
         "--lifeline", type=int, required=True, help="file descriptor of a pipe that the host holds open"
     )
     parser.add_argument("--log-level", choices=logs.LEVELS, default="warning")
+    parser.add_argument(
+        "--confined", metavar="wholly|partly|not", help="how much of its files' confinement is enforced"
+    )
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's: the host decides what becomes of its sessions
     _end_with_host(arguments.lifeline)
@@ -252,8 +322,8 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     try:
         device.prepare()
-        control.send(Kind.READY, **described(device.describe()))
-        _Worker(control, device).serve()
+        control.send(Kind.READY, confined=arguments.confined, **described(device.describe()))
+        _Worker(control, device, confined=arguments.confined is not None).serve()
     except Gone:
         return 1
     finally:

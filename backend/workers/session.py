@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -211,6 +212,8 @@ class WorkerSession:
             with self._changed:
                 if self._objects is not None and not self._closed:
                     self._objects.part(bytes.fromhex(fields["identity"]), data, bool(fields["last"]))
+        elif message.kind is Kind.COMPILER:
+            self._start_compiler()
         elif message.kind is Kind.ENDED:
             self._busy = int(fields["busy"])
             self._end(Ended(int(fields["status"]), str(fields["details"]), str(fields["why"])))
@@ -237,6 +240,19 @@ class WorkerSession:
                 self.images.end(digest)
             except (CudaError, ProtocolError) as error:
                 log.info("session %s: an image is not kept for others: %s", self.name, error)
+
+    def _start_compiler(self) -> None:
+        """The worker, which may not, wants a process that compiles kernels for it."""
+        try:
+            descriptor = self._worker.start_compiler()
+        except OSError as error:
+            log.error("session %s: no process can be started to compile its kernels: %s", self.name, error)
+            descriptor = None
+        try:
+            self._control.send(Kind.COMPILER, descriptor=descriptor)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
 
     def _fate(self, error: Gone) -> str:
         """What became of the process."""

@@ -10,8 +10,6 @@ from farlane.roundtrips.programs import CG_LIKE, CLASS_1_2
 AT = 500.0  # microseconds of injected round trip
 TIMES_FASTER = {CLASS_1_2: 50.0, CG_LIKE: 10.0}  # mode none's wall time over mode loops', at least
 NOT_SLOWER = 1.02  # mode loops' wall time over mode calls', at most, everywhere
-# Programs that are expected to miss `TIMES_FASTER`, and why. One that meets it is a mistake here.
-EXPECTED_TO_MISS = dict.fromkeys(("cg-host", "cg-device"), "its loop has no slice, so each read costs a round trip")
 
 
 @dataclass(frozen=True)
@@ -24,12 +22,6 @@ class Verdict:
     reached: float
     met: bool
     bounds: tuple[float, ...] = ()  # of what was reached, where they are known (ratios.py)
-    expected_to_miss: str = ""  # why it cannot be met yet
-
-    @property
-    def surprising(self) -> bool:
-        """It was met though it was expected to be missed, or the other way round."""
-        return self.met == bool(self.expected_to_miss)
 
 
 def faster(row: Row, distance: float, mode: str = "loops") -> float:
@@ -45,8 +37,8 @@ def verdicts(record: Record) -> list[Verdict]:
     for row in record.rows:
         if row.family in TIMES_FASTER:
             wanted, reached = TIMES_FASTER[row.family], faster(row, AT)
-            goal, why = f"times faster than none ({row.family})", EXPECTED_TO_MISS.get(row.name, "")
-            found.append(Verdict(row.name, goal, wanted, reached, reached >= wanted, expected_to_miss=why))
+            goal = f"times faster than none ({row.family})"
+            found.append(Verdict(row.name, goal, wanted, reached, reached >= wanted))
     for row in record.rows:
         for distance in record.distances:
             point = row.point(distance, "loops")

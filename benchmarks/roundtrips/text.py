@@ -126,14 +126,10 @@ def _processor(record: Record) -> Table:
 def _goals(record: Record) -> Table:
     found = verdicts(record)
     met = sum(verdict.met for verdict in found)
-    awaited = [verdict for verdict in found if verdict.expected_to_miss]
-    remark = f"{met} of {len(found)} met."
-    if awaited:
-        remark += f" Expected to be missed: {len(awaited)} ({awaited[0].expected_to_miss})."
     table = Table(
         f"Goals at {distance_name(AT)}",
         ["program", "goal", "wanted", "reached", "verdict"],
-        f"{remark} In brackets: between which the median lies with 90 %, by the order of the runs' ratios.",
+        f"{met} of {len(found)} met. In brackets: between which the median lies with 90 %, by the order of the runs' ratios.",
     )
     for verdict in found:
         short = verdict.reached / verdict.wanted
@@ -143,8 +139,6 @@ def _goals(record: Record) -> Table:
             judged = f"missed by {100 * (short - 1):.1f} %"
         else:
             judged = f"missed: {short:.2f} of it"
-        if verdict.expected_to_miss:
-            judged += ", unexpectedly" if verdict.surprising else ", as expected"
         wanted = f"{verdict.wanted:g}" if verdict.wanted >= 10 else f"{verdict.wanted:.2f}"
         reached = f"{verdict.reached:.1f}" if verdict.reached >= 10 else f"{verdict.reached:.2f}"
         if verdict.bounds:

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 LAYOUT_VERSION = 2
@@ -113,10 +113,11 @@ exec "$(dirname "$(readlink -f "$0")")/../../nvidia/cu13/bin/fatbinary" "${argum
 
 @dataclass(frozen=True)
 class Toolchain:
-    """An installed toolchain."""
+    """An installed toolchain; `host_compiler`: what nvcc compiles host code with."""
 
     specification: Specification
     root: Path
+    host_compiler: str = "g++"
 
     @property
     def cuda_root(self) -> Path:
@@ -136,7 +137,8 @@ class Toolchain:
                 "75,sm_90,compute_80" of several: the images as given, NN for machine code and PTX both.
         """
         if self.specification.compiler == "nvcc":
-            return [str(self.cuda_root / "bin/nvcc"), "-cudart", cudart, *_nvcc_architectures(architecture)]
+            host = [] if self.host_compiler == "g++" else ["-ccbin", self.host_compiler]
+            return [str(self.cuda_root / "bin/nvcc"), *host, "-cudart", cudart, *_nvcc_architectures(architecture)]
         return [
             CLANG,
             f"--cuda-path={self.cuda_root}",
@@ -229,12 +231,12 @@ def install(name: str, host_compiler: str = "g++") -> Toolchain:
         raise ToolchainError(f"no toolchain {name!r}: there are {', '.join(SPECIFICATIONS)}")
     _require_host_tools(specification, host_compiler)
     if (configured := os.environ.get("FARLANE_CUDA_ROOT")) and specification.compiler == "nvcc":
-        return system_toolchain(Path(configured))
+        return replace(system_toolchain(Path(configured)), host_compiler=host_compiler)
     root = cache_folder() / "toolchains" / name
     with locked(root.with_name(f"{name}.lock")):
         if _stamp_of(root) != _stamp(specification):
             _make(specification, root)
-    return Toolchain(specification, root)
+    return Toolchain(specification, root, host_compiler)
 
 
 def _require_host_tools(specification: Specification, host_compiler: str) -> None:

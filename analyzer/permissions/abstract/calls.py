@@ -8,11 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from farlane.analyzer.externals import interface, library
 from farlane.analyzer.externals.forms import (
-    ARRAY_MEMORY,
-    DEVICE_MEMORY,
     DEVICE_TO_DEVICE,
     DEVICE_TO_HOST,
-    HOST_MEMORY,
     HOST_TO_DEVICE,
     HOST_TO_HOST,
     Copy,
@@ -21,6 +18,7 @@ from farlane.analyzer.externals.forms import (
 )
 from farlane.analyzer.graph.kernels import Passed
 from farlane.analyzer.machine.instruction import ARGUMENTS, CALLER_SAVED, RAX, REGISTERS, RSP, XMM0
+from farlane.analyzer.permissions.abstract.arguments import host_memory, passed, structured_host
 from farlane.analyzer.permissions.abstract.domain import (
     ANY,
     CONSTANT,
@@ -36,7 +34,6 @@ from farlane.analyzer.permissions.abstract.domain import (
     Heap,
     Objects,
     Value,
-    add,
     based_on,
     blurred,
     constant,
@@ -59,26 +56,6 @@ MAXIMUM_PARAMETERS = 256
 _NO_VECTORS = [UNKNOWN] * (REGISTERS - XMM0)
 
 
-def passed(state: State, index: int, size: int = 8) -> Value:
-    """What a call is passed as an argument: the first six are in registers, whatever their size."""
-    if index < len(ARGUMENTS):
-        return state.registers[ARGUMENTS[index]]
-    return state.read(add(state.registers[RSP], constant(8 * (index - len(ARGUMENTS)))), size)
-
-
-def host_memory(state: State, copy: StructuredCopy, side: int) -> bool | None:
-    """Whether source (0) or destination (1) of a copy by structure is the host's memory; None: it is not known."""
-    kind = state.read(add(state.registers[ARGUMENTS[0]], constant(copy.kinds[side])), 4)
-    if kind.kind != CONSTANT or kind.number not in (HOST_MEMORY, DEVICE_MEMORY, ARRAY_MEMORY):
-        return None
-    return kind.number == HOST_MEMORY
-
-
-def structured_host(state: State, copy: StructuredCopy, side: int) -> Value:
-    """The host's address of one side of a copy by structure."""
-    return state.read(add(state.registers[ARGUMENTS[0]], constant(copy.hosts[side])), 8)
-
-
 class Call:
     """One call of an imported function.
 
@@ -93,6 +70,7 @@ class Call:
         pushed: whether the calling function has pushed something for this call.
         name: the function's.
         passed: what kernels are passed.
+        apart: whether nobody but the code at hand can see what the device holds (`facts.Facts.apart`).
     """
 
     def __init__(
@@ -105,8 +83,10 @@ class Call:
         pushed: bool,
         name: str,
         passed: Passed = lambda host: None,
+        apart: bool = False,
     ) -> None:
-        self._passed = passed
+        self._passed, self._apart = passed, apart
+        self._brought: Objects = NONE  # of what the call writes, what may be addresses
         self._keeps: Callable[[Objects], Objects] = frozenset  # of what a kernel is given, what others may reach
         self.state, self.records, self.at, self.chain, self.name = state, records, at, chain, name
         self.bounds, self.pushed = bounds, pushed
@@ -145,7 +125,7 @@ class Call:
             given |= value.objects
         for value in self.stack_arguments():
             given |= value.objects
-        state.escape(given)
+        state.escape(given | state.carried)
         self.havoc()
         self.leaves(IN_OUTSIDE | state.escaped)
         # A function of this file may be known, to who calls it, to leave registers alone.
@@ -233,12 +213,12 @@ class Call:
             if kind in "rbcdlo":
                 self.touch(READ, value, size)
             if kind == "d":
-                state.escape(state.pointees(value, size))
+                self._give(state.pointees(value, size))
             if kind in "wblo":
                 self.touch(WRITE, value, size)
                 if size is None and value.kind == EXACT:
                     value = Value(ANY, 0, value.objects)
-                state.write_range(value, size, NONE)
+                state.write_range(value, size, self._brought)
                 target = (value, size) if target is None else target
             if kind == "h":
                 self.touch(WRITE, value, 8)
@@ -266,6 +246,8 @@ class Call:
         """A call of the runtime or the driver that succeeds."""
         name = interface.plain(self.name)
         values = self.inputs
+        if name in interface.COPIES_TO_HOST or "h" in interface.ROLES.get(name, "").split():
+            self._brought = self.state.carried
         launch, copy = interface.LAUNCHES.get(name), interface.COPIES.get(name)
         structured = interface.STRUCTURED_COPIES.get(name)
         if name == interface.PUSH:
@@ -321,6 +303,14 @@ class Call:
         if to_host is not False:
             self._apply([("w", target)])
 
+    def _give(self, objects: Objects) -> None:
+        """A device is given addresses of these objects. It can follow those of pinned memory alone, and hand on the others."""
+        if self._apart:
+            self.state.escape(_pinned(objects))
+            self.state.carry(objects)
+        else:
+            self.state.escape(objects)
+
     def _in_array(self, form: Launch) -> bool:
         """Whether a launch's configuration is passed by value, and its parameters in an array of their addresses."""
         if form.structure is not None:
@@ -355,13 +345,13 @@ class Call:
                 if value.kind == EXACT:
                     starts.append(value.number)
                 elif FRAME in value.objects or value.objects & IN_ANYTHING:
-                    state.escape(self._keeps(state.held()))
+                    self._give(self._keeps(state.held()))
                     self._gives(LOWEST, HIGHEST)
                 else:
                     self.touch(GIVEN, value, None)
-                    state.escape(self._keeps(state.pointees(value, None)))
+                    self._give(self._keeps(state.pointees(value, None)))
         else:
-            state.escape(self._keeps(state.pointees(array, None) | state.held()))
+            self._give(self._keeps(state.pointees(array, None) | state.held()))
             self._gives(LOWEST, HIGHEST)
         for start in starts:
             end = min([other for other in (*starts, array.number) if other > start], default=HIGHEST)
@@ -378,11 +368,11 @@ class Call:
         at = start
         for offset, (size, value) in sorted(state.cells.items()):
             if offset + size > start and offset < end:
-                state.escape(self._keeps(value.objects))
+                self._give(self._keeps(value.objects))
                 if offset <= at:
                     at = max(at, offset + size)
         if at < end:
-            state.escape(self._keeps(state.loose))
+            self._give(self._keeps(state.loose))
 
     def _gives(self, start: int, end: int) -> None:
         """The kernel is passed what stands in a range of the frame."""
@@ -390,7 +380,7 @@ class Call:
 
 
 def _pinned(objects: Objects) -> Objects:
-    """What a device may reach: where a kernel's parameters end is not known, so other things may be among `objects`."""
+    """Those that a device may reach."""
     return frozenset(each for each in objects if isinstance(each, Heap) and each.pinned)
 
 

@@ -58,12 +58,21 @@ class Facts:
         pads = any(function.landing_pads for function in self.image.functions)
         self.catches = names.CATCHES in self.imports or (pads and not self.imports & names.UNWINDS)
         self.streams_throw = names.CLEAR in self.imports or not self.imports & names.UNWINDS
+        self.apart = self._apart()
         self._structures: dict[int, Structure | str] = {}
         self._tops: dict[int, int | None] = {}
         self._positions: dict[int, dict[int, int]] = {}
         self._kept: dict[int, int] = {}
         self._copying: frozenset[int] | None = None
         self._left, self._all, self._total = 0, PROGRAM, TOTAL
+
+    def _apart(self) -> bool:
+        """Whether nobody but the code at hand can see what the device holds: a program that shares no memory with the device,
+        starts no threads and handles no signals. An address in the device's memory comes back then by a copy of the code's
+        own alone, or by an unknown function that it calls."""
+        shares = interface.SHARES
+        alone = not any(name.startswith(names.THREADS) or interface.plain(name) in shares for name in self.imports)
+        return alone and self.image.entry != 0 and not self.imports & names.SIGNALS
 
     def structure(self, start: int) -> Structure:
         """A function's graph; raises Refused."""

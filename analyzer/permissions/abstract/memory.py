@@ -4,6 +4,11 @@ The frame is cells at exact offsets from the stack pointer at the analyzed funct
 What is stored at an offset that is not exact may be in any cell and goes into `loose` as well. An object has escaped
 when its address was stored where anybody may find it, or given to somebody who may keep it; with it everything whose
 address it holds.
+
+An object is *carried* when a device may hold its address: it was a kernel's parameter, or among bytes that were copied to
+the device. Nothing on the device can follow such an address, as host memory that is not pinned, mapped, registered or
+managed is not in a device's reach. It can only come back: so what a copy to the host brings may be the address of any
+object that is carried, and host code that keeps it there makes it escape.
 """
 
 from __future__ import annotations
@@ -74,9 +79,9 @@ class Flags(NamedTuple):
 
 
 class State:
-    """Registers, cells, what was stored where, what has escaped."""
+    """Registers, cells, what was stored where, what has escaped, what a device may hold addresses of."""
 
-    __slots__ = ("cells", "contents", "escaped", "flags", "image", "loose", "recent", "registers")
+    __slots__ = ("carried", "cells", "contents", "escaped", "flags", "image", "loose", "recent", "registers")
 
     def __init__(self, image: Image) -> None:
         self.image = image
@@ -85,6 +90,7 @@ class State:
         self.loose: Objects = NONE
         self.contents: dict[Heap, Objects] = {}
         self.escaped: Objects = NONE
+        self.carried: Objects = NONE
         self.recent: frozenset[int] = frozenset()  # cells stored since the last call: perhaps arguments of the next
         self.flags: Flags | None = None
 
@@ -98,7 +104,7 @@ class State:
         other = State.__new__(State)
         other.image, other.loose, other.escaped, other.recent = self.image, self.loose, self.escaped, self.recent
         other.registers, other.cells, other.contents = list(self.registers), dict(self.cells), dict(self.contents)
-        other.flags = self.flags
+        other.carried, other.flags = self.carried, self.flags
         return other
 
     def same(self, other: State) -> bool:
@@ -107,6 +113,7 @@ class State:
             and self.cells == other.cells
             and self.loose == other.loose
             and self.escaped == other.escaped
+            and self.carried == other.carried
             and self.contents == other.contents
             and self.flags == other.flags
             and self.recent == other.recent
@@ -126,6 +133,7 @@ class State:
         for heap, objects in other.contents.items():
             result.contents[heap] = result.contents.get(heap, NONE) | objects
         result.escaped = self.escaped | other.escaped
+        result.carried = self.carried | other.carried
         result.recent = self.recent | other.recent
         result.flags = self.flags if self.flags == other.flags else None
         if self.escaped != other.escaped:
@@ -160,6 +168,10 @@ class State:
         # What is escaped is always closed: all that escaped objects hold has escaped.
         if objects - self.escaped - _ALWAYS_KNOWN:
             self._close(objects)
+
+    def carry(self, objects: Objects) -> None:
+        """A device holds addresses of these objects."""
+        self.carried |= objects - _ALWAYS_KNOWN
 
     def _close(self, objects: Objects) -> None:
         found: set[Object] = set()

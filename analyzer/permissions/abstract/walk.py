@@ -190,7 +190,7 @@ class Activation:
         pushed = self._top is not None and stack.number < self._top
         if callee == UNKNOWN and walker.widens(self._flow, block):
             callee = Callee(names.WIDEN, None)
-        call = Call(state, records, at, chain, bounds, pushed, callee.name, kernels.of(program).sizes)
+        call = Call(state, records, at, chain, bounds, pushed, callee.name, kernels.of(program).sizes, walker.apart)
         throws = False
         if callee.name in names.RETURNS_TWICE:
             raise Refused(f"{callee.name} at {instruction.address:#x}")

@@ -15,13 +15,13 @@ from farlane.analyzer.machine.instruction import (
     Instruction,
     lane,
 )
-from farlane.analyzer.permissions.abstract.calls import passed
-from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Value
+from farlane.analyzer.permissions.abstract.arguments import passed
+from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, Heap, Value
 from farlane.analyzer.permissions.abstract.memory import LEAVES, State
-from farlane.analyzer.slices import reasons
+from farlane.analyzer.slices import reasons, windows
 from farlane.analyzer.slices.form import Code, Operation
 from farlane.analyzer.slices.lifting.packed import Packed
-from farlane.analyzer.slices.raw import CONFIGURATION, GLOBALS, LOWEST, PUSHED, Lost, Range, RawCall, RefusedError
+from farlane.analyzer.slices.raw import CONFIGURATION, LOWEST, PUSHED, Lost, Range, RawCall, RefusedError, Window
 
 # Ask what time it is; ask the operating system, or wait for it.
 _CLOCKS = frozenset(
@@ -188,18 +188,10 @@ class Calls(Packed):
         value = passed(state, index, size)
         return value.number if value.kind == CONSTANT and not value.objects else None
 
-    def _at(self, value: Value) -> int | None:
-        """The place that an abstract value is the address of; None: it is no certain one."""
-        if value.kind == EXACT and value.objects == IN_FRAME:
-            return value.number
-        if value.kind == CONSTANT and value.objects and value.number > 0:
-            return GLOBALS + value.number
-        return None
-
     def _lose_object(self, instruction: Instruction, value: Value) -> None:
         """Eight bytes of an object are not known; all that the call may write, if it is not known which."""
         detail = f"a call at {instruction.address:#x}"
-        where = self._at(value)
+        where = windows.at(value)
         if where is not None:
             self.steps.append(Lost(where, where + 8, reasons.HOST_CALL, detail))
         else:
@@ -209,7 +201,7 @@ class Calls(Packed):
         """The pushed configuration goes where the first four arguments point to."""
         shapes = ((0, 8, 0), (1, 4, 8)), ((2, 8, 0), (3, 4, 8)), ((4, 8, 0),), ((5, 8, 0),)
         for index, parts in enumerate(shapes):
-            where = self._at(state.registers[ARGUMENTS[index]])
+            where = windows.at(state.registers[ARGUMENTS[index]])
             if where is None:
                 raise RefusedError(reasons.UNKNOWN_KERNEL, f"a configuration at {instruction.address:#x}")
             for number, size, offset in parts:
@@ -256,17 +248,35 @@ class Calls(Packed):
             width = 4 if role == "w" else 8
             call.arguments.append((index, width, self._argument(state, index, width)))
         if direction == HOST_TO_DEVICE:
-            place = self._at(passed(state, form.source))
+            value = passed(state, form.source)
+            place, window = self._block(value, form.source)
+            if window is not None and window.size == size:
+                same = self._argument(state, form.source, 8), self.emit(Code.LOAD, 8, immediate=window.address)
+                self.require(self.emit(Code.EQUAL, 8, *same))
+                place = window.low
             if place is None or size is None or not 0 < size <= _PROLONGED:
                 raise RefusedError(reasons.MEMORY, f"the source of {where} is not the loop's own")
             call.source = Range(place, size)
         elif direction == DEVICE_TO_HOST:
-            place = self._at(passed(state, form.destination))
+            value = passed(state, form.destination)
+            place, window = self._block(value, form.destination)
+            if window is not None and window.size == size:
+                held = self._argument(state, form.destination, 8)
+                self.steps.append(Operation(Code.STORE, 8, -1, (held,), window.address))
+                place = window.low
             if place is not None and size is not None and 0 < size <= _PROLONGED:
                 call.fills = Range(place, size)
             else:
                 self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, f"{where} may write there")
         return call
+
+    def _block(self, value: Value, argument: int) -> tuple[int | None, Window | None]:
+        """The place that a copy's argument is the address of, or what is known of its heap block."""
+        heap = windows.block(value.objects)
+        window = None if heap is None else self.windows.get(heap)
+        if heap is not None and window is not None and argument < len(ARGUMENTS):
+            self.addressed(heap, ARGUMENTS[argument])
+        return windows.at(value), window
 
     def _is_symbol(self, name: str, index: int, state: State, where: str) -> bool:
         """Whether an argument is a variable of the device: a constant, as the site has always the same."""
@@ -294,12 +304,20 @@ class Calls(Packed):
             call.arguments.append((number, size, held))
         for index, size in enumerate(sizes):
             cell = state.cells.get(array.number + 8 * index)
-            place = None if cell is None or cell[0] != 8 else self._at(cell[1])
+            place = None if cell is None or cell[0] != 8 else windows.at(cell[1])
             if place is None:
                 raise RefusedError(reasons.UNKNOWN_KERNEL, f"a parameter of {where}")
             call.arguments.append((8 + index, size, Range(place, size)))
         call.arguments.append((-1, 8, self.emit(Code.COPY, 8, PUSHED)))
         return call
+
+    def require(self, held: int) -> None:
+        """The evaluation is stuck where a register is 0; the walk has the blocks."""
+        raise NotImplementedError
+
+    def addressed(self, heap: Heap, register: int) -> None:
+        """A copy takes a heap block's address from a register; the walk knows the entry."""
+        raise NotImplementedError
 
     def sizes(self, host: int) -> tuple[int, ...] | None:
         """The bytes of a kernel's parameters; the walk knows the program."""

@@ -24,11 +24,35 @@ from farlane.analyzer.machine.instruction import (
     lane,
 )
 from farlane.analyzer.permissions.abstract import memory as abstract
-from farlane.analyzer.permissions.abstract.domain import ANYTHING, EXACT, FRAME, GLOBAL, IN_FRAME, OUTSIDE, Value
+from farlane.analyzer.permissions.abstract.domain import (
+    ANYTHING,
+    CONSTANT,
+    EXACT,
+    FRAME,
+    GLOBAL,
+    IN_FRAME,
+    IN_GLOBAL,
+    OUTSIDE,
+    Heap,
+    Value,
+)
 from farlane.analyzer.permissions.abstract.memory import Access
-from farlane.analyzer.slices import reasons
-from farlane.analyzer.slices.form import MAXIMUM_MEMORY, Code, Operation
-from farlane.analyzer.slices.raw import GLOBALS, HIGHEST, LOWEST, STACK, TEMPORARY, Lost, Region, Step, Unknown
+from farlane.analyzer.slices import reasons, windows
+from farlane.analyzer.slices.form import MAXIMUM_MEMORY, Code, Operation, Origin
+from farlane.analyzer.slices.raw import (
+    BIAS,
+    GLOBALS,
+    HEAPS,
+    HIGHEST,
+    LOWEST,
+    STACK,
+    TEMPORARY,
+    Lost,
+    Region,
+    Step,
+    Unknown,
+    Window,
+)
 
 LONGEST = 512  # bytes of an array whose end is not known
 
@@ -40,7 +64,8 @@ class Operands:
         stack: the stack pointer before the instruction, as a distance from the entry's.
         accesses: what the instructions at hand touch, by address.
         regions: the arrays whose elements are touched at computed places.
-        arrays: where what the loop's copies carry or bring begins and ends in the frame.
+        arrays: where what the loop's copies carry or bring begins and ends, in the frame and among global variables.
+        windows: the heap blocks that they bring or carry.
         values: what the abstract machine says of the registers.
         entry_stack: the stack pointer at the entry, as an offset of the frame.
         flags: what the last comparison was and of how many bytes; the two sides are in `raw.FIRST` and `raw.SECOND`.
@@ -54,6 +79,7 @@ class Operands:
         self.flags: tuple[str, int] | None = None
         self.regions: list[Region] = []
         self.arrays: list[tuple[int, int]] = []
+        self.windows: dict[Heap, Window] = {}
         self.entry_stack = 0
         self.values: list[Value] = []
         self._next = TEMPORARY
@@ -91,32 +117,78 @@ class Operands:
         return None
 
     def element(self, instruction: Instruction, operand: Memory, kind: str, offset: int) -> tuple[int, int] | None:
-        """An access at a computed place of the frame: a register with the distance from an array's start, and the array.
-        Which array is a guess; that it is this one, the evaluation finds out.
+        """An access at a computed place: a register with the distance from an array's start, and the array, in the frame,
+        among the global variables, or on the heap. Which array is a guess; that it is this one, the evaluation finds out.
         """
         found = [each for each in self.accesses.get(instruction.address, ()) if each.kind == kind]
-        if operand.thread or len(found) != 1 or FRAME not in found[0].objects or operand.base == NONE:
+        if operand.thread or len(found) != 1:
             return None
-        _, _, objects, first, last, _, _ = found[0]
-        base = self.values[operand.base] if operand.base < XMM0 else None
-        guess = first if base is None or base.kind != EXACT else base.number + operand.displacement
-        within = self._within(guess)
-        if within is None:
+        objects, first, last = found[0].objects, found[0].low, found[0].high
+        heap = windows.block(objects)
+        window = None if heap is None else self.windows.get(heap)
+        if window is not None:
+            region = Region(window.low, window.size, window.low, window.low + window.size)
+            start = self.emit(Code.LOAD, 8, immediate=window.address)
+        elif FRAME in objects and operand.base != NONE:
+            base = self.values[operand.base] if operand.base < XMM0 else None
+            within = self._within(first if base is None or base.kind != EXACT else base.number + operand.displacement)
+            if within is None:
+                return None
+            reached = (max(first, LOWEST), min(last, GLOBALS)) if objects == IN_FRAME else (LOWEST, HIGHEST)
+            region = Region(within[0], within[1] - within[0], *reached)
+            start = self.emit(Code.ADD, 8, STACK, self.constant(within[0] - self.entry_stack))
+        elif GLOBAL in objects:
+            variable = self._variable(operand)
+            if variable is None:
+                return None
+            reached = (GLOBALS, HEAPS) if objects == IN_GLOBAL else (LOWEST, HIGHEST)
+            region = Region(variable[0], variable[1] - variable[0], *reached)
+            start = self.placed(variable[0] - GLOBALS)
+        else:
             return None
-        low, high = within
-        if objects & {GLOBAL, OUTSIDE, ANYTHING}:
-            first, last = LOWEST, HIGHEST
-        region = Region(low, high - low, max(first, LOWEST), min(last, HIGHEST))
         if region not in self.regions:
             self.regions.append(region)
-        start = self.emit(Code.ADD, 8, STACK, self.constant(low - self.entry_stack - offset))
+        if offset:
+            start = self.emit(Code.SUBTRACT, 8, start, self.constant(offset))
         return self.emit(Code.SUBTRACT, 8, self.address(operand), start), self.regions.index(region)
+
+    def source(self, register: int) -> tuple[Origin, int] | None:
+        """What a register's value comes from in its block: another register, or a place of the frame."""
+        for step in reversed(self.steps):
+            if isinstance(step, Lost) or step.target != register:
+                continue
+            if isinstance(step, Operation) and step.code == Code.COPY and step.width == 8:
+                register = step.operands[0]
+            elif isinstance(step, Operation) and step.code == Code.LOAD and step.width == 8:
+                return (Origin.FRAME, step.immediate)
+            else:
+                return None
+        return (Origin.REGISTER, register)
+
+    def _variable(self, operand: Memory) -> tuple[int, int] | None:
+        """Where to look for an element of a global array: in that of the loop's copies in which an address at hand lies, or
+        behind this; in the only one, where none is at hand."""
+        held = [self.values[each] for each in (operand.base, operand.indexed) if 0 <= each < XMM0]
+        bases = [
+            each.number + operand.displacement for each in held if each.kind == CONSTANT and GLOBAL in each.objects
+        ]
+        if operand.base == NONE:
+            bases.append(operand.displacement)
+        known = [each for each in self.arrays if each[0] >= GLOBALS]
+        if len(bases) != 1:
+            return known[0] if len(known) == 1 and not bases else None
+        guess = GLOBALS + bases[0]
+        inside = [each for each in known if each[0] <= guess < each[1]]
+        segment = self.image.segment(bases[0])
+        if inside or segment is None:
+            return inside[0] if inside else None
+        return guess, min(guess + LONGEST, GLOBALS + segment.end)
 
     def _within(self, guess: int) -> tuple[int, int] | None:
         """Where to look for an element: among all of the loop's arrays, with one that may begin at the guess, where that is
         in none of them."""
         below = LOWEST < guess < self.entry_stack
-        known = [each for each in self.arrays if (each[0] < self.entry_stack) == below]
+        known = [each for each in self.arrays if (each[0] < self.entry_stack) == below and each[0] < GLOBALS]
         inside = [each for each in known if each[0] <= guess < each[1]]
         if guess > LOWEST and not inside:
             inside = [(guess, min(guess + LONGEST, 0) if guess < 0 else guess + LONGEST)]
@@ -132,18 +204,21 @@ class Operands:
             if access.kind in (abstract.READ, abstract.GIVEN):
                 continue
             if FRAME in access.objects or ANYTHING in access.objects:
-                self.steps.append(Lost(max(access.low, LOWEST), min(access.high, HIGHEST), reason, detail))
+                self.steps.append(Lost(max(access.low, LOWEST), min(access.high, GLOBALS), reason, detail))
             if access.objects & {GLOBAL, OUTSIDE, ANYTHING}:
-                self.steps.append(Lost(GLOBALS, HIGHEST, reason, detail))
+                self.steps.append(Lost(GLOBALS, HEAPS, reason, detail))
+            for heap, window in self.windows.items():
+                if heap in access.objects or ANYTHING in access.objects:
+                    self.steps.append(Lost(window.low, window.low + window.size, reason, detail))
 
     # Reading
 
     def address(self, memory: Memory) -> int:
         """An address that an instruction computes."""
         if memory.base == memory.indexed == NONE or memory.thread:
-            if self.image.moves or memory.thread:
-                return self.unknown(self.temporary(), reasons.INSTRUCTION, "an address in a file that may be anywhere")
-            return self.constant(memory.displacement)
+            if memory.thread:
+                return self.unknown(self.temporary(), reasons.INSTRUCTION, "a variable of the thread")
+            return self.placed(memory.displacement)
         total = self.constant(memory.displacement)
         if memory.base != NONE:
             total = self.emit(Code.ADD, 8, self.general(memory.base), total)
@@ -151,6 +226,11 @@ class Operands:
             scaled = self.emit(Code.MULTIPLY, 8, self.general(memory.indexed), self.constant(memory.scale))
             total = self.emit(Code.ADD, 8, scaled, total)
         return total
+
+    def placed(self, address: int) -> int:
+        """Where something of the file is in the process."""
+        held = self.constant(address)
+        return self.emit(Code.ADD, 8, BIAS, held) if self.image.moves else held
 
     def general(self, number: int) -> int:
         """A general register, whole."""

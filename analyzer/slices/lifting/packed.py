@@ -32,6 +32,15 @@ _ARITHMETIC = {
     "psubq": (Code.SUBTRACT, 8),
     "pmulld": (Code.MULTIPLY, 4),
 }
+# -> the operation, the bytes of a number before and behind it.
+_CONVERTED = {
+    "cvtdq2ps": (Code.FROM_4, 4, 4),
+    "cvtdq2pd": (Code.FROM_4, 4, 8),
+    "cvttps2dq": (Code.TO_4, 4, 4),
+    "cvtps2dq": (Code.NEAREST_4, 4, 4),
+    "cvttpd2dq": (Code.TO_4, 8, 4),
+    "cvtpd2dq": (Code.NEAREST_4, 8, 4),
+}
 # -> whether the elements are the high halves' (of the target and the source in turn), their size.
 _UNPACKED = {"unpckhps": 4, "punpckhdq": 4, "unpckhpd": 8, "punpckhqdq": 8}
 _ROUNDED = {0: Code.ROUND_EVEN, 1: Code.ROUND_DOWN, 2: Code.ROUND_UP, 3: Code.ROUND_CUT, 4: Code.ROUND_EVEN}
@@ -81,11 +90,18 @@ class Packed(Vectors):
         return True
 
     def _converted(self, instruction: Instruction) -> bool:
-        """Floats from four integers."""
+        """Each number of the source as one of the other kind; of two results of 4 bytes, zeros stand behind them."""
         target, source = instruction.operands
+        code, taken, size = _CONVERTED[instruction.mnemonic]
+        if size > taken and not isinstance(source, Register):
+            return False
         self.floating = True
-        found = self._elements(source, instruction, 4)
-        self._become(target, [self.emit(Code.FROM_4, 4, each) for each in found])
+        width = size if code == Code.FROM_4 else taken
+        found = self._elements(source, instruction, taken)[: 16 // max(taken, size)]
+        made = [self.emit(code, width, each) for each in found]
+        if len(made) * size < 16:
+            made += [self.constant(0), self.constant(0)]
+        self._become(target, made)
         return True
 
     def _chosen_elements(self, instruction: Instruction) -> bool:
@@ -130,7 +146,7 @@ class Packed(Vectors):
 
 _HANDLERS: dict[str, Callable[[Packed, Instruction], bool]] = {
     **dict.fromkeys(_ARITHMETIC, Packed._each),
-    "cvtdq2ps": Packed._converted,
+    **dict.fromkeys(_CONVERTED, Packed._converted),
     **dict.fromkeys(("pshufd", "shufps"), Packed._chosen_elements),
     **dict.fromkeys(_UNPACKED, Packed._high),
     **dict.fromkeys(("movhlps", "movlhps"), Packed._half),

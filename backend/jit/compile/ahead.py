@@ -18,6 +18,7 @@ import os
 import threading
 from collections import OrderedDict
 
+from farlane.backend.jit.compile import cache
 from farlane.backend.jit.compile.process import CompilerProcess
 from farlane.backend.jit.options import Options
 from farlane.backend.jit.ptx.declarations import Module
@@ -71,7 +72,7 @@ class Ahead:
         """A kernel is about to be translated. Returns at once."""
         key = module.digest, block, options
         with self._lock:
-            if not options.cache or options.keep_ir or key in self._begun:
+            if not (options.cache and cache.is_open()) or options.keep_ir or key in self._begun:
                 return
             self._begun[key] = None
             while len(self._begun) > _REMEMBERED:

@@ -3,7 +3,7 @@
 One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
 facts as JSON, its code (an object file or a flat image, backend/system/flat.py). The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
 entry is never stale. An upgrade may replace the sources under a running host: entries go by what they were when this module was loaded, and
-none is written once they differ from that (`trusted`). Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
+none is written once they differ from that (`trusted`), nor by a process that has a guest of its own (`close`). Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
 bound, the least recently used files go. The directory is private (0700): what lies there is executed.
 """
 
@@ -59,13 +59,32 @@ def _digest() -> bytes:
 SOURCES = _digest()
 
 
+_open = True
+
+
+def close() -> None:
+    """From now on this process only reads."""
+    global _open
+    _open = False
+
+
+def is_open() -> bool:
+    """Whether what this process compiles may be kept on disk."""
+    return _open
+
+
 @functools.cache
-def trusted() -> bool:
-    """Whether what this process translates is what its sources' digest says. To be asked once the translator has been loaded."""
+def unchanged() -> bool:
+    """Whether this package's sources are those that this process has loaded."""
     same = _digest() == SOURCES
     if not same:
         _log.warning("Farlane's files have changed since this process started: what it compiles is not kept on disk")
     return same
+
+
+def trusted() -> bool:
+    """Whether what this process translates is to be kept: it is what its sources' digest says. To be asked once the translator has been loaded."""
+    return _open and unchanged()
 
 
 def key(module: bytes, name: str, block: tuple[int, int, int], options: Options, host: str) -> str:

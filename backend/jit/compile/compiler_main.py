@@ -51,6 +51,11 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     os.nice(10)
+    serve()
+
+
+def serve() -> None:
+    """Answers requests until there are no more."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while (request := process.receive(source)) is not None:
         try:

@@ -9,8 +9,9 @@ import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import IO
+from typing import IO, Protocol
 
 from farlane.backend.jit.compile import cache
 from farlane.backend.jit.options import Options
@@ -19,21 +20,42 @@ from farlane.backend.jit.ptx.declarations import Module
 _HEAD = 16  # bytes in front of a message's two parts: their sizes
 
 
+class Started(Protocol):
+    """A process that reads requests and writes answers (what is used of `subprocess.Popen`)."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self) -> int: ...
+    def kill(self) -> None: ...
+
+
+def _start() -> Started:
+    command = [sys.executable, "-m", "farlane.backend.jit.compile.compiler_main"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+# A process that may start none itself has one started (workers/process.py). Raises OSError.
+start: Callable[[], Started] = _start
+
+
 class CompilerProcess:
     """Ends with this process at the latest."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Started | None = None
 
     def compile(self, module: Module, name: str, block: tuple[int, int, int], options: Options) -> bytes:
         """A kernel's object, which is in the disk cache, too, if `options.cache`.
 
         Raises:
             RuntimeError: it cannot be compiled, or the process ended.
+            OSError: no process can be started.
         """
         if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-m", "farlane.backend.jit.compile.compiler_main"]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._process = start()
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

@@ -21,13 +21,13 @@ from enum import IntEnum
 ABI_VERSION = 10
 PAGE = 4096  # of the host
 
-# Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. A device window must not
-# overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
+# Generic addresses of shared and local memory and of kernel parameters: 4 GiB each, low 32 bits = offset. Nothing lies between them, so
+# that what runs beyond the end of one does not come into the next. A device window must not overlap [GENERIC_WINDOWS, GENERIC_WINDOWS_END).
 SHARED_WINDOW = 0x100_0000_0000
-LOCAL_WINDOW = 0x101_0000_0000
-PARAMETER_WINDOW = 0x102_0000_0000
+LOCAL_WINDOW = 0x102_0000_0000
+PARAMETER_WINDOW = 0x104_0000_0000
 GENERIC_WINDOWS = SHARED_WINDOW
-GENERIC_WINDOWS_END = 0x103_0000_0000
+GENERIC_WINDOWS_END = 0x105_0000_0000
 
 PAGE_READABLE = 1
 PAGE_WRITABLE = 2

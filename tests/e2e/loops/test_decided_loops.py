@@ -40,7 +40,9 @@ ROUND_TRIPS = {
     "kmeans": 3,
     "levels": 3,
     "pagerank": 3,
+    "palette": 2,
     "power_iteration": 3,
+    "quantile": 2,
 }
 
 
@@ -135,6 +137,18 @@ def test_lockstep(name: str, guest: Guest, scenarios: str) -> None:
     assert (verified.status, verified.stdout, verified.stderr) == (0, plain.stdout, "")
     assert verified.report.round_trips == plain.report.round_trips
     assert decided(verified)["reads"] >= 59
+
+
+@pytest.mark.parametrize("name", ["palette", "quantile"])
+def test_lockstep_of_arrays(
+    name: str, guest: Guest, toolchain: Callable[..., Toolchain], marked: Callable[[str], str]
+) -> None:
+    """On the heap and in global variables."""
+    source = NATIVE / "deciding" / f"{name}.cu"
+    program = marked(str(compile_program(toolchain("13.0"), [source], name, Build(2, "compute_75"))))
+    outcome = guest.run([program], "loops", extra={"FARLANE_LOOPS": "verify"})
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (0, ENTRIES[name].expected, "")
+    assert decided(outcome)["loops"] == 1
 
 
 def test_a_bound_of_time(guest: Guest, scenarios: str) -> None:

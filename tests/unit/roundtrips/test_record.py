@@ -49,21 +49,6 @@ def test_goals_are_met_or_missed(record: Record) -> None:
     assert found["slow", 1.02].reached == pytest.approx(1.25)
 
 
-def test_a_goal_that_cannot_be_met_yet_is_expected_to_be_missed(record: Record) -> None:
-    """Meeting it is told, too: then it has to leave the list."""
-    record.rows = [row("cg-host", CG_LIKE, 1.0, 0.3, 0.2), row("slow", CG_LIKE, 1.0, 0.3, 0.2)]
-    missed = {verdict.program: verdict for verdict in verdicts(record) if "none" in verdict.goal}
-    assert "no slice" in missed["cg-host"].expected_to_miss
-    assert (missed["cg-host"].surprising, missed["slow"].surprising) == (False, True)
-    assert "missed: 0.50 of it, as expected" in text.text(record)
-    assert "Expected to be missed: 1 (its loop has no slice" in text.text(record)
-    record.rows = [row("cg-host", CG_LIKE, 1.0, 0.3, 0.05)]
-    (met,) = (verdict for verdict in verdicts(record) if "none" in verdict.goal)
-    assert met.met
-    assert met.surprising
-    assert "met, unexpectedly" in text.text(record)
-
-
 def test_through_json(record: Record) -> None:
     assert Record.from_json(json.loads(json.dumps(record.json()))) == record
 

@@ -12,7 +12,7 @@ some:
   %address = extractelement <32 x i64> %addresses, i32 %first
   %high = lshr i64 %address, 32
   switch i64 %high, label %mixed [ i64 256, label %shared
-                                   i64 257, label %local ]
+                                   i64 258, label %local ]
 shared:
   %shared.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.shared
   %shared.base = load i64, ptr %shared.p
@@ -85,8 +85,8 @@ loop:
   %high = lshr i64 %address, 32
   %low = and i64 %address, 4294967295
   switch i64 %high, label %global [ i64 256, label %shared
-                                    i64 257, label %local
-                                    i64 258, label %parameter ]
+                                    i64 258, label %local
+                                    i64 260, label %parameter ]
 global:
   %moved = call i1 @farlane_check_lane(ptr %warp, i64 %address, i32 %lane, ptr %latch, i32 %shape, i32 %line)
   br label %next

@@ -2,6 +2,7 @@
 //!
 //! Nothing is decided here. The GIL is released wherever the plane waits, listens or stops.
 
+mod confining;
 mod cuda;
 mod device;
 mod handles;
@@ -329,6 +330,8 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<payloads::Payloads>()?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;
+    module.add_function(wrap_pyfunction!(confining::restrict_files, module)?)?;
+    module.add_function(wrap_pyfunction!(confining::restrict_calls, module)?)?;
     module.add("ProtocolError", module.py().get_type::<replay::ProtocolError>())?;
     module.add("DeadTransport", module.py().get_type::<replay::DeadTransport>())?;
     module.add("DriverFault", module.py().get_type::<cuda::DriverFault>())?;

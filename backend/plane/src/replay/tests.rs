@@ -182,8 +182,7 @@ fn hostile_tapes_do_no_harm_on_a_driver() {
 }
 
 fn hostile_tapes(share: u64, new: impl Fn() -> Session) {
-    let inputs =
-        std::env::var("FARLANE_FUZZ_INPUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000) / share;
+    let inputs = fuzzing::inputs(100_000) / share;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -32,7 +32,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "no-plt": ("-Xcompiler", "-fno-plt"),
     "cf-protection": ("-Xcompiler", "-fcf-protection=full", "-Xlinker", "-z,ibtplt"),
     "no-pie": ("-Xcompiler", "-fno-pie", "-Xlinker", "-no-pie"),
-    "clang-host": ("-ccbin", CLANG),
+    "clang-host": (),
     "pic": ("-Xcompiler", "-fPIC", "-Xcompiler", "-fstack-protector-all"),
 }
 
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def host_compiler(self) -> str:
-        return CLANG if CLANG in self.flags else "g++"
+        return CLANG if self.name.endswith("clang-host") else "g++"
 
 
 NVCC = tuple(Row(f"O{level}", "13.0", level) for level in (0, 2, 3))

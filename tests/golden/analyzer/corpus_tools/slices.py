@@ -11,7 +11,7 @@ import os
 import struct
 import subprocess
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -24,12 +24,12 @@ from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.slices.arithmetic import StuckError
 from farlane.analyzer.slices.evaluate import Evaluation, Left, Made
 from farlane.analyzer.slices.extract import Extractor
-from farlane.analyzer.slices.form import Block, Code, Input, Origin, Place, Slice, Sliced
+from farlane.analyzer.slices.form import FOLLOWED, Block, Code, Input, Origin, Place, Slice, Sliced
 from farlane.demangle import readable
 
 RECORDER = Path(__file__).parents[1] / "slices" / "recorder.c"
 PUSH, LAUNCHED, COPY, COPY_FROM, COPY_TO = 1, 2, 3, 6, 7
-HEADER, FRAME = 17, 1024
+HEADER, FRAME = 18, 1024
 _REGISTERS = {
     7: 3,
     6: 4,
@@ -57,6 +57,7 @@ class Record:
     frame: bytes
     globals: dict[tuple[int, int], bytes]
     payload: bytes
+    behind: dict[tuple[int, Input], bytes]
 
 
 @dataclass
@@ -119,11 +120,12 @@ def sliced(path: Path) -> tuple[Program, dict[str, list[Sliced]]]:
     return program, found
 
 
-def record(path: Path, program: Program, slices: Iterable[Slice], seed: int, folder: Path) -> list[Record]:
+def record(path: Path, program: Program, slices: Collection[Slice], seed: int, folder: Path) -> list[Record]:
     """The calls of one execution."""
     wanted = sorted(
         {(each.number, _size(each)) for slice_ in slices for each in slice_.inputs if each.origin == Origin.GLOBAL}
     )
+    followed = [(slice_.entry, each) for slice_ in slices for each in slice_.inputs if each.origin in FOLLOWED]
     known = kernels.of(program)
     sizes = {host: known.sizes(host) or () for host in known.hosts()}
     output = folder / f"records-{seed}"
@@ -133,6 +135,7 @@ def record(path: Path, program: Program, slices: Iterable[Slice], seed: int, fol
         "RECORDS": str(output),
         "SEED": str(seed),
         "GLOBALS": ",".join(f"{address}:{size}" for address, size in wanted),
+        "BEHIND": ",".join(_behind(*each) for each in followed),
         "PARAMETERS": ",".join(":".join(map(str, (host, *each))) for host, each in sizes.items()),
     }
     outcome = subprocess.run([path], env=environment, capture_output=True, timeout=60)
@@ -147,10 +150,21 @@ def record(path: Path, program: Program, slices: Iterable[Slice], seed: int, fol
         for each in wanted:
             held[each] = data[place : place + each[1]]
             place += -(-each[1] // 8) * 8
+        behind: dict[tuple[int, Input], bytes] = {}
+        for entry in followed:
+            behind[entry] = data[place : place + _size(entry[1])]
+            place += -(-_size(entry[1]) // 8) * 8
         payload = data[at + words[0] - words[16] : at + words[0]]
-        records.append(Record(words[1], words[2], words, data[start:globals_], held, payload))
+        records.append(Record(words[1], words[2], words, data[start:globals_], held, payload, behind))
         at += words[0]
     return records
+
+
+def _behind(entry: int, each: Input) -> str:
+    """For the recorder: memory at an address that stands in a register or in the frame at the entry."""
+    where, behind = each.number & 0xFFFFFFFF, each.number >> 32
+    word = _REGISTERS[where] if each.origin == Origin.BEHIND_REGISTER else 1000 + where
+    return f"{entry}:{word}:{behind}:{_size(each)}"
 
 
 def _size(each: Input) -> int:
@@ -171,6 +185,10 @@ def compare(name: str, slice_: Slice, records: list[Record], findings: Findings,
 def _value(each: Input, first: Record) -> bytes:
     if each.origin == Origin.REGISTER:
         return first.words[_REGISTERS[each.number]].to_bytes(8, "little")[: _size(each)]
+    if each.origin == Origin.BIAS:
+        return first.words[17].to_bytes(8, "little")
+    if each.origin in FOLLOWED:
+        return first.behind[first.site, each]
     if each.origin == Origin.GLOBAL:
         return first.globals[each.number, _size(each)]
     held = first.frame[each.number : each.number + _size(each)]

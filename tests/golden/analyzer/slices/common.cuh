@@ -7,6 +7,10 @@ __global__ void step(float *x, int *f, float a, double b) {
     if (x[threadIdx.x] > a + b) *f = 1;
 }
 
+__global__ void hold(const void *address, int *f) {
+    *f = address != nullptr;
+}
+
 #define PROGRAM(name) __attribute__((noinline, noipa)) static void name(float *x, float *y, int *f, double *d, int n)
 #define LEFT (void)cudaProfilerStop()
 #define CHECK(call)                                                          \

@@ -299,6 +299,54 @@ PROGRAM(asynchronous) {
     LEFT;
 }
 
+struct Buffers {
+    float *a, *b;
+    int *flags, flag = 1;
+    double right[64];
+
+    Buffers() {
+        for (int i = 0; i < 64; ++i) right[i] = 0.5 * i;
+        for (float **each : {&a, &b}) CHECK(cudaMalloc(each, 4096));
+        CHECK(cudaMalloc(&flags, 64));
+        CHECK(cudaMemcpy(a, right, sizeof right, cudaMemcpyHostToDevice));
+    }
+};
+
+PROGRAM(fields_by_a_list) {
+    Buffers held;
+    double last = 1;
+    int k = 0;
+    do {
+        step<<<1, 32>>>(held.a, held.flags, k, last);
+        CHECK(cudaMemcpy(&held.flag, held.flags, sizeof held.flag, cudaMemcpyDeviceToHost));
+        CHECK(cudaMemcpy(&last, held.b, sizeof last, cudaMemcpyDeviceToHost));
+    } while (held.flag && ++k < 40);
+    LEFT;
+}
+
+PROGRAM(looks_at_every_third) {
+    double last = 1;
+    int k = 0;
+    while (last > 1e-6 && k < 60) {
+        for (int inner = 0; inner < 3; ++inner, ++k) {
+            step<<<1, 32>>>(x, f, k, inner);
+            cudaMemset(f, 0, 4);
+        }
+        cudaMemcpy(&last, d, sizeof last, cudaMemcpyDeviceToHost);
+    }
+    LEFT;
+}
+
+PROGRAM(address_for_a_kernel) {
+    int flag, k = 0;
+    do {
+        hold<<<1, 1>>>(&flag, f);
+        step<<<1, 32>>>(x, f, k, 2);
+        cudaMemcpy(&flag, f, sizeof flag, cudaMemcpyDeviceToHost);
+    } while (flag && ++k < 40);
+    LEFT;
+}
+
 int main() {
     float *x, *y;
     int *f;
@@ -308,5 +356,5 @@ int main() {
     RUN(flag_of_the_device) RUN(flag_reset_by_the_host) RUN(flag_as_byte) RUN(counted_too) RUN(conjugate_gradient) RUN(swapped_pointers)
     RUN(prints) RUN(checked) RUN(frontier) RUN(wraps) RUN(not_a_number) RUN(single_precision) RUN(conversions) RUN(bisection) RUN(annealing)
     RUN(in_a_union) RUN(partial_read) RUN(several_in_a_structure) RUN(global_variables) RUN(from_a_symbol) RUN(early_return) RUN(other_ways)
-    RUN(divided) RUN(asynchronous)
+    RUN(divided) RUN(asynchronous) RUN(fields_by_a_list) RUN(looks_at_every_third) RUN(address_for_a_kernel)
 }

@@ -2,8 +2,10 @@
    hand at the call instruction. What a copy to the host brings is drawn: numbers that end loops, and those that break them.
 
    RECORDS: the file. SEED: of the numbers. GLOBALS: variables to note ("address:size,..." as linked). PARAMETERS: kernels' parameters
-   ("address:size:size:...,..."). One record: RECORD words of header (length, return address, function, six arguments, rbx, rbp, rsp,
-   r12 .. r15, bytes of the payload), FRAME bytes from rsp on, the globals (8-byte steps), the payload: what is copied, or the
+   ("address:size:size:...,..."). BEHIND: memory to note, at calls that return to a place ("return:word:behind:size,...": word of the
+   header that holds its address, from 1000 on byte of the frame). One record: RECORD words of header (length, return address, function, six arguments, rbx, rbp, rsp,
+   r12 .. r15, bytes of the payload, where the file is), FRAME bytes from rsp on, the globals and what is behind addresses (8-byte
+   steps), the payload: what is copied, or the
    configuration and the kernel's parameters. Ends the process after MOST calls. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -13,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FRAME = 1024, HEADER = 17, MOST = 1500, TO_DEVICE = 1, TO_HOST = 2 };
+enum { FRAME = 1024, HEADER = 18, MOST = 1500, TO_DEVICE = 1, TO_HOST = 2 };
 enum { PUSH = 1, LAUNCH, COPY, SET, OTHER, COPY_FROM, COPY_TO };
 
 static uint64_t base, configuration[6], state, calls, reads;
@@ -81,7 +83,7 @@ static uint64_t payload(unsigned char *out, const uint64_t *arguments, uint64_t 
 
 /* saved: rbx rbp r12 r13 r14 r15, rdi rsi rdx rcx r8 r9, the function, the return address; then what rsp points to at the call */
 __attribute__((visibility("hidden"))) uint64_t record(uint64_t *saved) {
-    static unsigned char out[8 * HEADER + FRAME + 8 * 64 + 8192];
+    static unsigned char out[8 * HEADER + FRAME + 65536];
     if (file < 0) {
         file = open(getenv("RECORDS"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
         state = strtoull(getenv("SEED"), 0, 10) * 2654435761u + 1;
@@ -101,6 +103,15 @@ __attribute__((visibility("hidden"))) uint64_t record(uint64_t *saved) {
         at += (size + 7) / 8;
         if (*next) ++next;
     }
+    for (char *next = getenv("BEHIND"); next && *next;) {
+        uint64_t site = strtoull(next, &next, 10), word = strtoull(next + 1, &next, 10), address;
+        uint64_t behind = strtoull(next + 1, &next, 10), size = strtoull(next + 1, &next, 10);
+        memcpy(&address, word < 1000 ? (char *)(head + word) : (char *)stack + word - 1000, 8);
+        if (site == head[1]) memcpy(at, (char *)address + behind, size);
+        at += (size + 7) / 8;
+        if (*next) ++next;
+    }
+    head[17] = base;
     head[16] = payload((unsigned char *)at, saved + 6, saved[12], stack);
     head[0] = (uint64_t)((unsigned char *)at - out) + head[16];
     if (write(file, out, head[0]) < 0) abort();

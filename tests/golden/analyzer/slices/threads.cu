@@ -22,6 +22,16 @@ PROGRAM(shared_variable) {
     LEFT;
 }
 
+PROGRAM(address_for_a_kernel) {
+    int flag;
+    do {
+        hold<<<1, 1>>>(&flag, f);
+        step<<<1, 32>>>(x, f, 1, 2);
+        cudaMemcpy(&flag, f, sizeof flag, cudaMemcpyDeviceToHost);
+    } while (flag);
+    LEFT;
+}
+
 int main() {
     float *x;
     int *f;
@@ -29,5 +39,6 @@ int main() {
     std::thread other([] { __atomic_store_n(&shared, 2, __ATOMIC_SEQ_CST); });
     own_variable(x, x, f, nullptr, 3), LEFT;
     shared_variable(x, x, f, nullptr, 3), LEFT;
+    address_for_a_kernel(x, x, f, nullptr, 3), LEFT;
     other.join();
 }

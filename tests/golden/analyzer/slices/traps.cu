@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <csetjmp>
+#include <cstring>
 #include <ctime>
 #include <stdexcept>
 #include <vector>
@@ -41,6 +42,51 @@ PROGRAM(escaped_address) {
         touch();
     } while (flag);
     kept = nullptr;
+    LEFT;
+}
+
+struct Kept {
+    int *flags, *more, flag = 1;
+
+    Kept() {
+        for (int **each : {&flags, &more}) cudaMalloc(each, 64);
+        kept = &flag;
+    }
+};
+
+PROGRAM(fields_kept) {
+    Kept held;
+    do {
+        step<<<1, 32>>>(x, held.flags, 1, 2);
+        cudaMemcpy(&held.flag, held.more, sizeof held.flag, cudaMemcpyDeviceToHost);
+        touch();
+    } while (held.flag);
+    kept = nullptr;
+    LEFT;
+}
+
+PROGRAM(address_comes_back) {
+    int flag, *back;
+    do {
+        hold<<<1, 1>>>(&flag, f);
+        cudaMemcpy(&back, f, sizeof back, cudaMemcpyDeviceToHost);
+        step<<<1, 32>>>(x, f, 1, 2);
+        cudaMemcpy(&flag, f, sizeof flag, cudaMemcpyDeviceToHost);
+        if (n > 9) memset(back, 0, n);
+    } while (flag);
+    LEFT;
+}
+
+PROGRAM(address_comes_back_to_others) {
+    int flag;
+    hold<<<1, 1>>>(&flag, f);
+    cudaMemcpy(&kept, f, sizeof kept, cudaMemcpyDeviceToHost);
+    if (n < 9) kept = nullptr;
+    do {
+        step<<<1, 32>>>(x, f, 1, 2);
+        cudaMemcpy(&flag, f, sizeof flag, cudaMemcpyDeviceToHost);
+        touch();
+    } while (flag);
     LEFT;
 }
 
@@ -401,6 +447,17 @@ PROGRAM(inner_loop_reads) {
     LEFT;
 }
 
+PROGRAM(inner_loop_may_be_empty) {
+    double last = 1;
+    int k = 0;
+    while (last > 1e-6 && k < 60) {
+        for (int inner = 0; inner < n; ++inner) step<<<1, 32>>>(x, f, k, inner);
+        cudaMemcpy(&last, d, sizeof last, cudaMemcpyDeviceToHost);
+        ++k;
+    }
+    LEFT;
+}
+
 PROGRAM(output_to_a_stream) {
     int flag;
     do {
@@ -418,10 +475,11 @@ int main() {
     double *d;
     cudaMalloc(&x, 4096), cudaMalloc(&y, 4096), cudaMalloc(&f, 64), cudaMalloc(&d, 64);
 #define RUN(name) name(x, y, f, d, 3), LEFT;
-    RUN(one_of_two) RUN(escaped_address) RUN(written_through_a_pointer) RUN(changed_destination) RUN(time_limit) RUN(time_printed)
+    RUN(one_of_two) RUN(escaped_address) RUN(fields_kept) RUN(address_comes_back) RUN(address_comes_back_to_others)
+    RUN(written_through_a_pointer) RUN(changed_destination) RUN(time_limit) RUN(time_printed)
     RUN(random_numbers) RUN(random_numbers_unused) RUN(inexact_function) RUN(computed_call) RUN(virtual_call) RUN(volatile_local)
     RUN(spins) RUN(jumps_back) RUN(catches) RUN(throws_and_catches_here) RUN(goto_into_the_loop) RUN(sum_of_an_array) RUN(beyond_an_array)
     RUN(through_a_chosen_pointer) RUN(on_the_heap)
     RUN(given) RUN(in_a_vector) RUN(jump_table) RUN(asks_the_user) RUN(atomic_counter) RUN(long_doubles) RUN(recursive) RUN(allocates)
-    RUN(elapsed) RUN(source_on_the_heap) RUN(formatted) RUN(divides_by_zero) RUN(inner_loop_reads) RUN(output_to_a_stream)
+    RUN(elapsed) RUN(source_on_the_heap) RUN(formatted) RUN(divides_by_zero) RUN(inner_loop_reads) RUN(inner_loop_may_be_empty) RUN(output_to_a_stream)
 }

@@ -175,6 +175,9 @@ def random_slice(chosen: random.Random) -> Slice:
         Input(Origin.REGISTER, 3, 0),
         Input(Origin.FRAME, 8, Place(0, 16)),
         Input(Origin.GLOBAL, 0x4000, Place(4, 4)),
+        Input(Origin.BEHIND_REGISTER, 3 | 8 << 32, Place(0, 12)),
+        Input(Origin.BEHIND_FRAME, 16 | 4 << 32, Place(2, 3)),
+        Input(Origin.BIAS, 0, 1),
     )
     return Slice(1, registers, memory, inputs, tuple(blocks), calls, True)
 
@@ -201,7 +204,7 @@ def test_random_slices(native: Native) -> None:
             block.end == Jump(0) or (isinstance(block.end, Branch) and 0 in block.end[1:]) for block in slice_.blocks
         ):
             continue  # it may go on without a call
-        agree(native, slice_, [chosen.randbytes(size) for size in (8, 16, 4)], chosen, 40)
+        agree(native, slice_, [chosen.randbytes(size) for size in (8, 16, 4, 12, 3, 8)], chosen, 40)
 
 
 def test_the_same_bytes_are_slices(native: Native) -> None:

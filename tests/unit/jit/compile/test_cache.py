@@ -134,7 +134,7 @@ def test_pruning_removes_the_oldest(tmp_path: Path) -> None:
 def test_a_process_whose_sources_were_replaced_keeps_nothing(
     device: TinyDevice, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cache.trusted.cache_clear()
+    cache.unchanged.cache_clear()
     monkeypatch.setattr(cache, "_digest", lambda: b"of an upgrade")
     try:
         assert (launch(device, 21), launch(device, 22)) == ("no", "no")
@@ -143,7 +143,7 @@ def test_a_process_whose_sources_were_replaced_keeps_nothing(
             "Farlane's files have changed since this process started: what it compiles is not kept on disk"
         ]
     finally:
-        cache.trusted.cache_clear()
+        cache.unchanged.cache_clear()
 
 
 def test_the_translator_is_not_loaded_before_a_kernel_is_compiled(folder: Path) -> None:

@@ -29,7 +29,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "lo": operator.lt, "ls": operator.le, "hi": operator.gt, "hs": operator.ge,
 }  # fmt: skip
 Triple = tuple[int, int, int]
-LOCAL = 257 << 32  # where generic addresses of local memory begin
+LOCAL = 258 << 32  # where generic addresses of local memory begin
 
 
 class Refused(Exception):

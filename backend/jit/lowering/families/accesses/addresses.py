@@ -28,7 +28,7 @@ from farlane.backend.jit.lowering.families.accesses.limits import (
 )
 from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer
 from farlane.backend.jit.ptx.model import LANES, Address, Instruction, Symbol
-from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from farlane.backend.jit.runtime.structures import GENERIC_WINDOWS_END, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from farlane.backend.jit.ssa.ssa import Value
 
 if TYPE_CHECKING:
@@ -292,7 +292,9 @@ def _generic(e: Emitter, address: Val, shape: int) -> Place:
     b = e.body
     address = b.splat(address)
     latch = support.latch(e, e.site())
-    inside = b.icmp("ult", b.bin("sub", address, integer(SHARED_WINDOW, "i64")), integer(3 << 32, "i64"))
+    inside = b.icmp(
+        "ult", b.bin("sub", address, integer(SHARED_WINDOW, "i64")), integer(GENERIC_WINDOWS_END - SHARED_WINDOW, "i64")
+    )
     bits = b.bits(inside)
     if e.mask is not None:
         bits = b.bin("and", bits, e.mask_bits)

@@ -15,7 +15,13 @@ from farlane.backend.jit.lowering.ir import BITS, REGISTER_LLVM, Val, integer, i
 from farlane.backend.jit.lowering.specials import special
 from farlane.backend.jit.ptx.model import Instruction, Symbol, Vector
 from farlane.backend.jit.runtime.clusters import OFFSET_MASK, RANK_SHIFT
-from farlane.backend.jit.runtime.structures import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, FaultKind
+from farlane.backend.jit.runtime.structures import (
+    GENERIC_WINDOWS_END,
+    LOCAL_WINDOW,
+    PARAMETER_WINDOW,
+    SHARED_WINDOW,
+    FaultKind,
+)
 
 if TYPE_CHECKING:
     from farlane.backend.jit.lowering.emitter import Emitter
@@ -107,7 +113,8 @@ def isspacep(e: Emitter, i: Instruction) -> None:
             own = b.icmp("ule", low, integer(OFFSET_MASK, "i64"))
             result = b.bin("and", result, b.bin("or", own, _ours(e, low)))
     else:
-        result = b.icmp("ugt", b.bin("sub", upper, integer(SHARED_WINDOW >> 32, "i64")), integer(2, "i64"))
+        size = GENERIC_WINDOWS_END - SHARED_WINDOW >> 32
+        result = b.icmp("uge", b.bin("sub", upper, integer(SHARED_WINDOW >> 32, "i64")), integer(size, "i64"))
     write(e, i, result)
 
 

@@ -84,14 +84,9 @@ fn damage(random: &mut Random, image: &mut Vec<u8>) {
     }
 }
 
-/// FARLANE_FUZZ multiplies the rounds, for a longer look.
-fn longer(rounds: usize) -> usize {
-    rounds * std::env::var("FARLANE_FUZZ").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
-}
-
-fn run(seed: u64, rounds: usize, originals: &[Vec<u8>]) {
+fn run(seed: u64, rounds: u64, originals: &[Vec<u8>]) {
     let mut random = Random(seed);
-    for _ in 0..longer(rounds) {
+    for _ in 0..fuzzing::inputs(rounds) {
         let mut image = originals[random.below(originals.len())].clone();
         damage(&mut random, &mut image);
         for takes_machine_code in [false, true] {
@@ -132,7 +127,7 @@ fn damaged_containers() {
 #[test]
 fn words_in_any_order() {
     let mut random = Random(3);
-    for _ in 0..longer(3000) {
+    for _ in 0..fuzzing::inputs(3000) {
         let mut text = String::from(".version 8.0\n.target sm_75\n");
         for _ in 0..random.below(60) {
             text.push_str(PTX_TOKENS[random.below(PTX_TOKENS.len())]);

@@ -323,7 +323,7 @@ fn damaged_manifests_are_refused_or_read_and_never_panic() {
     let mut random = Random(2);
     let good = nested().bytes();
     let (mut accepted, mut refused) = (0, 0);
-    for _ in 0..60_000 {
+    for _ in 0..fuzzing::inputs(60_000) {
         let mut bytes = good.clone();
         for _ in 0..=random.below(3) {
             match random.below(4) {
@@ -357,7 +357,7 @@ fn damaged_manifests_are_refused_or_read_and_never_panic() {
 #[test]
 fn random_bytes_are_refused() {
     let mut random = Random(3);
-    for _ in 0..20_000 {
+    for _ in 0..fuzzing::inputs(20_000) {
         let length = random.below(400);
         let mut bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
         if length >= 88 {

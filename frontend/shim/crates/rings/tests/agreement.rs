@@ -110,7 +110,7 @@ fn only_what_was_agreed_is_mapped() {
 
     // 20,000 random agreements.
     let mut state = 1u64;
-    for _ in 0..20_000 {
+    for _ in 0..fuzzing::inputs(20_000) {
         let mut bytes = right.clone();
         for _ in 0..=state >> 33 & 3 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -64,7 +64,7 @@ impl Slice {
         let size = match input.to {
             Spot::Register { number, width } => {
                 self.check_register(number)?;
-                let from = matches!(input.origin, Origin::Register(_)) && width == 8;
+                let from = matches!(input.origin, Origin::Register(_) | Origin::Bias) && width == 8;
                 require(from, || "a register takes its value from a register".to_owned())?;
                 width
             }
@@ -77,6 +77,9 @@ impl Slice {
             Origin::Register(number) => REACHED.contains(&number) && size <= 8,
             Origin::Frame(number) => number <= FRAME_REACH.saturating_sub(size.into()),
             Origin::Global(number) => number != 0 && number < 1 << 63,
+            Origin::BehindRegister { number, behind } => REACHED.contains(&number) && behind <= MAXIMUM_MEMORY as u64,
+            Origin::BehindFrame { offset, behind } => offset <= FRAME_REACH - 8 && behind <= MAXIMUM_MEMORY as u64,
+            Origin::Bias => size <= 8,
         };
         require(good, || format!("an input of {size} bytes from {:?}", input.origin))
     }

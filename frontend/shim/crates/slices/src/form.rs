@@ -221,6 +221,12 @@ pub enum Origin {
     Frame(u64),
     /// An address in the file.
     Global(u64),
+    /// Memory behind an address, which stands in a general register; and how many bytes behind it.
+    BehindRegister { number: u64, behind: u64 },
+    /// The same of an address that stands above the stack pointer.
+    BehindFrame { offset: u64, behind: u64 },
+    /// How far the file is from where it is linked.
+    Bias,
 }
 
 /// What takes its first value from the program.

@@ -93,6 +93,9 @@ impl<'a> Reader<'a> {
             0 => Origin::Register(number),
             1 => Origin::Frame(number),
             2 => Origin::Global(number),
+            3 => Origin::BehindRegister { number: number & 0xFFFF_FFFF, behind: number >> 32 },
+            4 => Origin::BehindFrame { offset: number & 0xFFFF_FFFF, behind: number >> 32 },
+            5 if number == 0 => Origin::Bias,
             _ => return Err(Malformed(format!("an input's origin {origin}"))),
         };
         Ok(Input { origin, to })

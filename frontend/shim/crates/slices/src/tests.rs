@@ -113,6 +113,10 @@ fn each_rule_is_checked() {
         |slice| slice.inputs[0].origin = Origin::Frame(0),
         |slice| slice.inputs[1].origin = Origin::Frame(65_529),
         |slice| slice.inputs[1].origin = Origin::Global(0),
+        |slice| slice.inputs[1].origin = Origin::BehindRegister { number: 0, behind: 0 },
+        |slice| slice.inputs[1].origin = Origin::BehindRegister { number: 3, behind: 5000 },
+        |slice| slice.inputs[1].origin = Origin::BehindFrame { offset: 65_529, behind: 0 },
+        |slice| slice.inputs[0].origin = Origin::BehindFrame { offset: 8, behind: 0 },
         |slice| slice.inputs[0].to = Spot::Register { number: 4, width: 8 },
         |slice| slice.calls[0].arguments[0].value = Spot::Register { number: 0, width: 3 },
         |slice| slice.calls[0].arguments[0].value = Spot::Memory(Place { offset: 1, size: 8 }),
@@ -151,7 +155,7 @@ fn arbitrary_bytes_do_no_harm() {
         (state >> 33) as usize
     };
     let mut taken = 0;
-    for _ in 0..200_000 {
+    for _ in 0..fuzzing::inputs(200_000) {
         let mut bytes = good.clone();
         for _ in 0..=next() % 3 {
             let at = next() % bytes.len();

@@ -63,7 +63,7 @@ fn record(random: &mut Random, bytes: &mut Vec<u8>) {
 fn random_bytes() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut refused = 0;
-    for _ in 0..100_000 {
+    for _ in 0..fuzzing::inputs(100_000) {
         let mut bytes = vec![0; random.below(96)];
         bytes.iter_mut().for_each(|byte| *byte = (random.next() >> 32) as u8);
         refused += usize::from(read(&bytes).1);
@@ -75,7 +75,7 @@ fn random_bytes() {
 fn good_results_with_a_few_bytes_changed_or_cut() {
     let mut random = Random(0x0123_4567_89ab_cdef);
     let (mut untouched, mut refused) = (0, 0);
-    for round in 0..100_000 {
+    for round in 0..fuzzing::inputs(100_000) {
         let mut bytes = Vec::new();
         let count = random.below(6);
         (0..count).for_each(|_| record(&mut random, &mut bytes));

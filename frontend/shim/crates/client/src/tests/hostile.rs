@@ -38,7 +38,7 @@ fn result(random: &mut Random) -> Vec<u8> {
 fn random_results_touch_only_the_rows() {
     let mut random = Random(0x5eed_5eed_5eed_5eed);
     let (mut complete, mut refused) = (0, 0);
-    for _ in 0..50_000 {
+    for _ in 0..fuzzing::inputs(50_000) {
         let (pitch, width, height) = (7 + random.below(4) as usize, random.below(8) as usize, random.below(5) as usize);
         let mut memory = [0_u8; 96];
         let start = 24;

@@ -110,7 +110,7 @@ fn random_memory_breaks_nothing_but_its_own_rings() {
     let mut random = Random(77);
     let (mut violations, mut successes) = (0, 0);
     let mut seen = std::collections::HashSet::new();
-    for _ in 0..INPUTS {
+    for _ in 0..fuzzing::inputs(INPUTS) {
         let waiting = if random.below(2) == 0 { Waiting::Sleep } else { Waiting::Adaptive };
         let (mut one, mut other, _peers) = plain_pair(&Options { limit: LIMIT, waiting, ..small() });
         let (outgoing, incoming) = (one.sender.test_ring(), other.sender.test_ring());

@@ -92,14 +92,10 @@ pub fn find(start: usize, end: usize, candidates: &[usize]) -> Result<Block, Ref
     }
 }
 
-/// A word of the process's memory, wherever it is. Another thread may free it meanwhile.
+/// A word of the process's memory, wherever it is.
 fn read_word(address: usize) -> Option<usize> {
-    let mut word = 0_usize;
-    let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: WORD };
-    let from = libc::iovec { iov_base: address as *mut c_void, iov_len: WORD };
-    // SAFETY: a place for a word; the other address is only looked at by the kernel.
-    let got = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
-    (got == WORD as isize).then_some(word)
+    let mut word = [0; WORD];
+    mappings::read(address, &mut word).then(|| usize::from_ne_bytes(word))
 }
 
 /// Whether malloc is the C library's: others have other headers, or locks that are held while they touch free memory.

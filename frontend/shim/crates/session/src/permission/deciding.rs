@@ -20,7 +20,7 @@ use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Registers};
 use crate::manifests::{self, Site, Used};
 use crate::thread_state::counters;
-use crate::{contexts, lazy_readback, output, process, work};
+use crate::{contexts, lazy_readback, mappings, output, process, work};
 
 /// Some thread stands at the entry of a slice.
 static WAITING: AtomicBool = AtomicBool::new(false);
@@ -203,6 +203,13 @@ fn taken(input: &slices::form::Input, registers: &Registers, used: &Used) -> Opt
             let value = registers.passed(u8::try_from(number).ok()?)?;
             value.to_le_bytes().get(..size).map(<[u8]>::to_vec)
         }
+        Origin::BehindRegister { number, behind } => {
+            behind_address(registers.passed(u8::try_from(number).ok()?)?, behind, size)
+        }
+        Origin::BehindFrame { offset, behind } => {
+            behind_address(u64::from_le_bytes(registers.frame(offset, 8)?.try_into().ok()?), behind, size)
+        }
+        Origin::Bias => (used.object.bias as u64).to_le_bytes().get(..size).map(<[u8]>::to_vec),
         Origin::Frame(offset) => {
             let bytes = registers.frame(offset, size)?.to_vec();
             Some(bytes)
@@ -217,4 +224,12 @@ fn taken(input: &slices::form::Input, registers: &Registers, used: &Used) -> Opt
             Some((0..size).map(|index| unsafe { start.wrapping_add(index).read_volatile() }).collect())
         }
     }
+}
+
+/// `size` bytes of a heap block. Which address the block has is a guess of the analyzer's (a wrong one leads to no wrong
+/// decision, but to none), so there may be no memory at all.
+fn behind_address(address: u64, behind: u64, size: usize) -> Option<Vec<u8>> {
+    let mut held = vec![0; size];
+    let start = usize::try_from(address.checked_add(behind)?).ok()?;
+    mappings::read(start, &mut held).then_some(held)
 }

@@ -1,4 +1,15 @@
-//! What /proc/self/maps says of memory.
+//! What /proc/self/maps says of memory; memory that may not be there.
+
+use std::ffi::c_void;
+
+/// Reads the process's memory, wherever it is; another thread may free it meanwhile. False: it is not all there.
+pub fn read(start: usize, to: &mut [u8]) -> bool {
+    let target = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let source = libc::iovec { iov_base: start as *mut c_void, iov_len: to.len() };
+    // SAFETY: a place for so many bytes; the other address is only looked at by the kernel.
+    let got = unsafe { libc::process_vm_readv(libc::getpid(), &target, 1, &source, 1, 0) };
+    usize::try_from(got) == Ok(to.len())
+}
 
 /// Whether `[start, start + length)` is memory as programs allocate it, by the lines of /proc/self/maps.
 pub fn is_ordinary(maps: &str, start: usize, length: usize) -> bool {

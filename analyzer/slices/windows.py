@@ -1,0 +1,93 @@
+"""What a loop's copies bring or carry, in the frame, among global variables and on the heap: where its arrays are, by the
+permissions' abstract machine.
+
+A heap block is known by the allocation that it is from. It has no place that is known beforehand: `raw.Window` says how a
+slice speaks of it all the same. Only the loop's own code reaches it: no address of it has escaped, which `extract` asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from farlane.analyzer.externals import interface
+from farlane.analyzer.graph.program import UNKNOWN
+from farlane.analyzer.machine.instruction import RSP
+from farlane.analyzer.permissions.abstract.arguments import passed
+from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Heap, Objects, Value
+from farlane.analyzer.permissions.abstract.facts import Regions
+from farlane.analyzer.permissions.abstract.memory import State
+from farlane.analyzer.slices.form import FRAME_REACH, MAXIMUM_MEMORY, REACHED, Origin
+from farlane.analyzer.slices.raw import GLOBALS, Window
+
+
+def at(value: Value) -> int | None:
+    """The place that an abstract value is the address of; None: it is no certain one."""
+    if value.kind == EXACT and value.objects == IN_FRAME:
+        return value.number
+    if value.kind == CONSTANT and value.objects and value.number > 0:
+        return GLOBALS + value.number
+    return None
+
+
+def block(objects: Objects) -> Heap | None:
+    """The heap block that an address surely leads to, where no device reaches it."""
+    (each,) = objects if len(objects) == 1 else (None,)
+    return each if isinstance(each, Heap) and not each.pinned else None
+
+
+def copied(regions: Regions, blocks: Collection[int]) -> tuple[list[tuple[int, int]], dict[Heap, Window]]:
+    """The arrays of the frame and of global variables that a function's copies bring or carry, wherever these are, and
+    the heap blocks of those in some blocks; what the function calls included. Of a heap block it is always as much."""
+    arrays: set[tuple[int, int]] = set()
+    sizes: dict[Heap, set[int]] = {}
+    _note(regions, blocks, arrays, sizes)
+    known = sorted(heap for heap, found in sizes.items() if len(found) == 1)
+    return sorted(arrays), {heap: Window(number, min(sizes[heap])) for number, heap in enumerate(known)}
+
+
+def _note(
+    regions: Regions, blocks: Collection[int] | None, arrays: set[tuple[int, int]], sizes: dict[Heap, set[int]]
+) -> None:
+    """`blocks`: those of the loop; None: all are in it."""
+    flow = regions.structure.flow
+
+    def inside(site: int) -> bool:
+        holding = flow.holding(site)
+        return blocks is None or (holding is not None and holding.start in blocks)
+
+    for site, state in (*regions.sites.items(), *regions.tails.items()):
+        callee = flow.calls.get(site, UNKNOWN)
+        form = interface.COPIES.get(interface.plain(callee.name)) if callee.address is None else None
+        size = None if form is None or form.size is None else passed(state, form.size)
+        if form is None or size is None or size.kind != CONSTANT or not 0 < size.number <= MAXIMUM_MEMORY:
+            continue
+        for value in (passed(state, form.destination), passed(state, form.source)):
+            place, heap = at(value), block(value.objects)
+            if place is not None:
+                arrays.add((place, place + size.number))
+            if heap is not None and inside(site):
+                sizes.setdefault(heap, set()).add(size.number)
+    for call, inner in regions.inner.items():
+        _note(inner, None if inside(call) else (), arrays, sizes)
+
+
+def address(state: State, heap: Heap, source: tuple[Origin, int] | None) -> tuple[Origin, int] | None:
+    """Where a block's address may stand at the entry, which is a guess: where a copy takes it from, or the first place
+    that holds an address of the block.
+
+    Args:
+        state: at the entry.
+        source: a register, or an offset of the frame.
+    """
+    stack, wanted = state.registers[RSP].number, frozenset({heap})
+    registers = [number for number in sorted(REACHED) if state.registers[number].objects == wanted]
+    cells = [
+        offset
+        for offset, (size, value) in sorted(state.cells.items())
+        if size == 8 and value.objects == wanted and 0 <= offset - stack <= FRAME_REACH - 8
+    ]
+    found = [(Origin.REGISTER, number) for number in registers] + [(Origin.FRAME, offset) for offset in cells]
+    if not found:
+        return None
+    origin, where = source if source in found else found[0]
+    return (origin, where) if origin == Origin.REGISTER else (origin, where - stack)

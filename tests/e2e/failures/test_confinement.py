@@ -1,0 +1,230 @@
+"""What a session's process can reach, should its guest take it over: nothing of others. And what it needs works all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.programs import Build, compile_program
+from farlane.frontend.devtools.toolchain import Toolchain
+
+TAKEN_OVER = Path(__file__).parents[2] / "doubles" / "taken_over"
+NATIVE = Path(__file__).parents[2] / "native"
+MARK = "taken over: "
+
+LONG = r"""
+#include <cstdio>
+#include <ctime>
+#include <unistd.h>
+__global__ void work(unsigned *data, unsigned rounds) {
+    unsigned value = data[threadIdx.x] + threadIdx.x;
+    for (unsigned i = 0; i < rounds; ++i) value = value * 1664525u + (value >> 7) + i;
+    data[threadIdx.x] = value;
+}
+int main(int, char **arguments) {
+    unsigned *data, found[64];
+    cudaMalloc(&data, sizeof found);
+    cudaMemset(data, 0, sizeof found);
+    for (time_t start = time(nullptr); time(nullptr) < start + 60 && access(arguments[1], F_OK);) {
+        work<<<1, 64>>>(data, 20000);
+        cudaDeviceSynchronize();
+    }
+    cudaMemcpy(found, data, sizeof found, cudaMemcpyDeviceToHost);
+    printf("%s\n", cudaGetErrorString(cudaGetLastError()));
+}
+"""
+
+
+class Host:
+    """A host whose sessions are processes, on a Unix socket."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        self.url = f"unix://{folder / 'h'}"
+        self._log = (folder / "log").open("w+")
+        read, write = os.pipe()
+        command = [sys.executable, "-m", "farlane.backend.commands.serve", "--listen", self.url]
+        command += ["--workers", "process", "--ready-fd", str(write), *arguments]
+        self.process = subprocess.Popen(
+            command, pass_fds=[write], stdout=subprocess.PIPE, stderr=self._log, env=os.environ | environment, text=True
+        )
+        os.close(write)
+        with os.fdopen(read) as ready:
+            assert ready.readline(), self.log
+        assert self.process.stdout
+        self.said = self.process.stdout.readline()
+
+    @property
+    def log(self) -> str:
+        return Path(self._log.name).read_text()
+
+    def processes(self, module: str) -> list[Path]:
+        """Those that the host has started with this module."""
+        found = []
+        for each in Path("/proc").iterdir():
+            if each.name.isdecimal():
+                try:
+                    parent = (each / "stat").read_text().rpartition(")")[2].split()[1]
+                    if int(parent) == self.process.pid and f"\0{module}\0" in (each / "cmdline").read_text() + "\0":
+                        found.append(each)
+                except OSError:
+                    continue
+        return found
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait(30)
+        self._log.close()
+
+
+def run(host: Host, *program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", host.url, "--", *program]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def vecadd(toolchain: Callable[[str], Toolchain]) -> str:
+    entries = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml")}
+    return entries["vecadd"].compiled(toolchain("13.0"), Build(architecture="sm_75"))[0]
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Files, sockets and a process of others, as the environment of what tries to reach them."""
+    folder = tmp_path / "others"
+    folder.mkdir()
+    (folder / "secret").write_text("a secret")
+    (folder / "old").write_text("to be kept")
+    name = f"farlane-test-{os.getpid()}"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as unix,
+        socket.socket(socket.AF_UNIX) as abstract,
+        subprocess.Popen(["sleep", "300"]) as process,
+    ):
+        for end, address in ((unix, str(folder / "socket")), (abstract, "\0" + name)):
+            end.bind(address)
+            end.listen()
+        wanted = {
+            "read": [str(folder / "secret"), "/etc/passwd", "/proc/1/cmdline"], "list": str(folder), "remove": str(folder / "old"),
+            "write": str(folder / "new"), "tcp": tcp.getsockname(), "unix": str(folder / "socket"), "abstract": name,
+        }  # fmt: skip
+        yield {
+            "PYTHON_TAKEN_OVER": json.dumps(wanted),
+            "PYTHON_TAKEN_OVER_PID": str(process.pid),
+            "PYTHONPATH": str(TAKEN_OVER),
+        }
+        process.kill()
+
+
+def succeeded(text: str) -> set[str]:
+    found = re.findall(f"^{MARK}(.*)$", text, re.M)
+    assert len(found) == 1, text
+    return set(json.loads(found[0]))
+
+
+def test_a_process_that_was_taken_over_reaches_nothing_of_others(
+    tmp_path: Path, others: dict[str, str], vecadd: str
+) -> None:
+    host = Host(tmp_path, **others)
+    try:
+        assert "a confined process for each session" in host.said
+        outcome = run(host, vecadd)
+        assert (outcome.returncode, outcome.stdout.splitlines()[-1:]) == (0, ["PASS"]), outcome.stderr + host.log
+        deadline = time.monotonic() + 30
+        while MARK not in host.log and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert succeeded(host.log) == set()
+    finally:
+        host.close()
+
+
+def test_an_ordinary_process_would_reach_it(others: dict[str, str]) -> None:
+    """What the test above tries is possible here, but for what this system itself refuses."""
+    program = TAKEN_OVER / "sitecustomize.py"
+    environment = {**os.environ, **others, "PYTHONPATH": ""}
+    outcome = subprocess.run([sys.executable, program], capture_output=True, text=True, env=environment, timeout=60)
+    found = succeeded(outcome.stderr)
+    refused_by_systems = {"make keys", "make a ring", "trace", "read memory"}  # containers' filters, Yama
+    assert len(found) >= 12, found
+    everything = {name for name in found if not name.startswith("read /")} | refused_by_systems
+    assert everything >= {
+        "write", "remove", "list", "connect by TCP", "connect by a Unix socket", "connect by an abstract socket", "signal",
+        "be signalled for", "start a program", "fork", "look at the environment", "hold a process",
+    }  # fmt: skip
+
+
+def test_the_environment_has_no_secrets(tmp_path: Path) -> None:
+    host = Host(tmp_path, FARLANE_TOKEN="a secret", SOME_KEY="another one")
+    try:
+        (worker,) = host.processes("farlane.backend.workers.start")
+        variables = (worker / "environ").read_text()
+        assert "PATH=" in variables
+        assert "secret" not in variables
+        assert "another one" not in variables
+    finally:
+        host.close()
+
+
+def test_kernels_that_run_long_are_compiled_better_by_a_confined_process(
+    tmp_path: Path, toolchain: Callable[[str], Toolchain]
+) -> None:
+    (tmp_path / "long.cu").write_text(LONG)
+    program = str(compile_program(toolchain("13.0"), [tmp_path / "long.cu"], "long", Build(architecture="sm_75")))
+    host = Host(tmp_path)
+    try:
+        outcomes: list[subprocess.CompletedProcess[str]] = []
+        enough = tmp_path / "enough"
+        thread = threading.Thread(target=lambda: outcomes.append(run(host, program, str(enough))))
+        thread.start()
+        seen: set[str] = set()
+        while thread.is_alive():
+            if "Seccomp:\t2" in seen:
+                enough.touch()
+            for each in host.processes("farlane.backend.workers.compiling"):
+                try:
+                    status = (each / "status").read_text()
+                except OSError:
+                    continue
+                seen |= {line for line in status.splitlines() if line.startswith(("Seccomp:", "NoNewPrivs:"))}
+            time.sleep(0.02)
+        assert (outcomes[0].returncode, outcomes[0].stdout) == (0, "no error\n"), outcomes[0].stderr + host.log
+        assert {"NoNewPrivs:\t1", "Seccomp:\t2"} <= seen
+        assert "stays in tier 1" not in host.log
+        deadline = time.monotonic() + 10
+        while host.processes("farlane.backend.workers.compiling") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not host.processes("farlane.backend.workers.compiling")
+    finally:
+        host.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--workers", "process", "--session-reports", "reports"], "--session-reports has each session write a file"),
+        (["--workers", "thread", "--confine", "on"], "--confine needs --workers process"),
+    ],
+)
+def test_what_does_not_go_together(tmp_path: Path, arguments: list[str], words: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "farlane.backend.commands.serve",
+        "--listen",
+        f"unix://{tmp_path / 'h'}",
+        *arguments,
+    ]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert outcome.returncode == 1
+    assert outcome.stderr.startswith("farlane: ")
+    assert words in outcome.stderr
