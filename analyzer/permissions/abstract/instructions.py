@@ -164,7 +164,7 @@ class Step(Operands):
             return
         first = self.get(operands[-2] if len(operands) > 1 else target, instruction)
         second = self.get(operands[-1], instruction) if len(operands) > 1 else constant(1)
-        if first.kind == CONSTANT:
+        if instruction.mnemonic == "imul" and first.kind == CONSTANT:
             first, second = second, first
         if instruction.mnemonic == "imul" and second.kind == CONSTANT:
             result = scale(first, signed(second.number, target.size))

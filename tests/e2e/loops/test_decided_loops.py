@@ -110,6 +110,13 @@ def test_what_a_loop_may_do(
     assert outcome.report.round_trips == round_trips
 
 
+def test_a_slice_that_is_stuck_again_and_again(guest: Guest, scenarios: str) -> None:
+    outcome = same(guest, [scenarios, "elsewhere", "100"])
+    assert decided(outcome)["loops"] == 3
+    assert outcome.report.sections["undecided"] == {"stuck": 97}
+    assert outcome.report.round_trips <= guest.run([scenarios, "elsewhere", "100"], "calls").report.round_trips + 3
+
+
 def test_a_call_that_fails_in_the_middle(guest: Guest, scenarios: str) -> None:
     none, outcome = (guest.run([scenarios, "failing", "100"], mode) for mode in ("none", "loops"))
     assert (outcome.status, outcome.stdout) == (none.status, none.stdout)

@@ -64,6 +64,19 @@ static void printing(int count) {
     finish(x);
 }
 
+// An element of a block is looked at that no copy brings: the slice does not know what it is.
+static void elsewhere(int count) {
+    int *x = made(count), *values = static_cast<int *>(std::calloc(16, sizeof(int))), steps = 0;
+    do {
+        step<<<1, 32>>>(x, 3);
+        CHECK(cudaMemcpy(values + 8, x, 4 * sizeof(int), cudaMemcpyDeviceToHost));
+        ++steps;
+    } while (values[8] > 0 && values[0] == 0);
+    std::printf("%d steps\n", steps);
+    std::free(values);
+    finish(x);
+}
+
 // The same loop, entered again and again, and another one behind it.
 static void again(int count) {
     int *x = made(count), total = 0;
@@ -153,7 +166,7 @@ static void endless(int) {
 int main(int argc, char **argv) {
     static const struct { const char *name; void (*body)(int); } scenarios[] = {
         {"plain", plain}, {"printing", printing}, {"again", again}, {"shapes", shapes}, {"failing", failing},
-        {"faulting", faulting}, {"leaving", leaving}, {"joined", joined}, {"endless", endless},
+        {"faulting", faulting}, {"leaving", leaving}, {"elsewhere", elsewhere}, {"joined", joined}, {"endless", endless},
     };
     for (const auto &each : scenarios)
         if (argc == 3 && std::strcmp(argv[1], each.name) == 0) each.body(std::atoi(argv[2]));

@@ -17,7 +17,8 @@ class _Function:
         self._draw, self._number = draw, number
         self._variables = [(f"v{index}", draw.choice(list(TYPES))) for index in range(draw.randrange(3, 7))]
         self._globals = [("g_int", "int"), ("g_double", "double")] if draw.random() < 0.2 else []
-        self._array = (draw.choice(("int", "double", "float")), draw.choice((4, 8))) if draw.random() < 0.4 else None
+        self._array = (draw.choice(("int", "double", "float")), draw.choice((4, 8))) if draw.random() < 0.6 else None
+        self._where = draw.choice(("frame", "malloc", "vector", "global"))
         self._all = [*self._variables, *self._globals]
 
     def _literal(self, type_: str) -> str:
@@ -74,6 +75,19 @@ class _Function:
         name, _ = self._draw.choice(self._all)
         return f"cudaMemcpy(&{name}, f, sizeof {name}, cudaMemcpyDeviceToHost);"
 
+    def _address(self) -> str:
+        return "parts.data()" if self._where == "vector" else "parts"
+
+    def _declared(self, type_: str, count: int) -> str:
+        """The array, with numbers in it."""
+        if self._where == "vector":
+            return f"std::vector<{type_}> parts({count}, 2);"
+        if self._where == "malloc":
+            made = f"{type_} *parts = ({type_} *)malloc({count} * sizeof({type_}));"
+            return f"{made} for (int i = 0; i < {count}; ++i) parts[i] = i + 1;"
+        kept = "static " if self._where == "global" else ""
+        return f"{kept}{type_} parts[{count}] = {{1, 2, 3}};"
+
     def _loop(self, type_: str, count: int) -> list[str]:
         """Over the array, or at one computed place of it."""
         draw = self._draw
@@ -87,8 +101,8 @@ class _Function:
                 [
                     f"for (int i = 0; i < n; ++i) parts[i] = ({type_})(parts[i] {draw.choice('+-')} {self._value(type_, 2)});"
                 ],
-                ["cudaMemcpy(f, parts, sizeof parts, cudaMemcpyHostToDevice);"],
-                ["cudaMemcpy(parts, f, sizeof parts, cudaMemcpyDeviceToHost);"],
+                [f"cudaMemcpy(f, {self._address()}, {count} * sizeof({type_}), cudaMemcpyHostToDevice);"],
+                [f"cudaMemcpy({self._address()}, f, {count} * sizeof({type_}), cudaMemcpyDeviceToHost);"],
             )
         )
 
@@ -127,7 +141,7 @@ class _Function:
         draw = self._draw
         declared = [f"{type_} {name} = ({type_}){self._literal(type_)};" for name, type_ in self._variables]
         if self._array is not None:
-            declared.append(f"{self._array[0]} parts[{self._array[1]}] = {{1, 2, 3}};")
+            declared.append(self._declared(*self._array))
         body = [self._launch(), self._read()]
         for _ in range(draw.randrange(2, 8)):
             body += self._statement()
@@ -148,7 +162,7 @@ class _Function:
 def source(seed: int, functions: int) -> str:
     """A program of so many functions."""
     draw = random.Random(seed)
-    text = ['#include "common.cuh"', "int g_int = 3;", "double g_double = 0.25;"]
+    text = ["#include <vector>", '#include "common.cuh"', "int g_int = 3;", "double g_double = 0.25;"]
     text.append("static inline int whole(double value) { return value > -1e9 && value < 1e9 ? (int)value : -7; }")
     text += [_Function(draw, number).text() for number in range(functions)]
     calls = "\n".join(f"random_{number}(x, y, f, d, 3), LEFT;" for number in range(functions))

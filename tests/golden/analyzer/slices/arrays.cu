@@ -89,6 +89,17 @@ PROGRAM(digits) {
     LEFT;
 }
 
+PROGRAM(shifted_constant) {
+    unsigned char high = 127;
+    long low = 10;
+    int value = 1, k = 0;
+    do {
+        step<<<1, 32>>>(x, f, low >= (long)((unsigned long)high << 5) ? 1 : value, high << 2);
+        cudaMemcpy(&value, f, sizeof value, cudaMemcpyDeviceToHost);
+    } while (value > 1 && ++k < 30);
+    LEFT;
+}
+
 PROGRAM(rounded) {
     double value = 1;
     float single = 1;
@@ -113,5 +124,5 @@ int main() {
     double *d;
     cudaMalloc(&x, 4096), cudaMalloc(&y, 4096), cudaMalloc(&f, 64), cudaMalloc(&d, 64);
 #define RUN(name) name(x, y, f, d, 3), LEFT;
-    RUN(most_frequent) RUN(norm_of_parts) RUN(centres_of_clusters) RUN(last_errors) RUN(sorted_by_insertion) RUN(digits) RUN(rounded)
+    RUN(most_frequent) RUN(norm_of_parts) RUN(centres_of_clusters) RUN(last_errors) RUN(sorted_by_insertion) RUN(digits) RUN(shifted_constant) RUN(rounded)
 }

@@ -91,6 +91,11 @@ impl Shared {
         false
     }
 
+    /// Whether a loop is not led any more, as its slice is stuck each time.
+    pub(crate) fn gives_up(&self, key: u64) -> bool {
+        self.lock_running().is_ok_and(|outbox| outbox.leads.gives_up(key))
+    }
+
     /// What is behind `mark` was appended.
     #[inline]
     pub(crate) fn appended(&self, outbox: &mut Outbox, mark: usize) -> Result<Written, Failure> {
@@ -187,6 +192,7 @@ impl Shared {
     pub(crate) fn end_led(&self, outbox: &mut Outbox) -> Result<(), Failure> {
         let Some(following) = &mut outbox.following else { return Ok(()) };
         following.count(&mut outbox.leads.counts);
+        outbox.leads.ended(following.key(), following.was_in_vain());
         let more = !following.verifies && !following.over && following.may_stop_early();
         let told = if more { self.post_while(outbox, true, (0, 0)) } else { Ok(()) };
         outbox.following = None;

@@ -76,6 +76,8 @@ pub(crate) struct Following {
     /// Iterations that the host has begun, as far as it has said; it goes no further.
     pub(crate) begun: u64,
     pub(crate) over: bool,
+    /// The slice does not know how the loop goes on.
+    stuck: bool,
     window: u64,
     widest: u64,
     /// Zero: no bound.
@@ -124,6 +126,7 @@ impl Following {
             fresh: true,
             begun: 0,
             over: false,
+            stuck: false,
             window: FIRST_WINDOW.min(widest),
             widest,
             time,
@@ -144,6 +147,10 @@ impl Following {
         self.lead.thread
     }
 
+    pub(crate) fn key(&self) -> u64 {
+        self.lead.key
+    }
+
     pub(crate) fn inputs(&self) -> Vec<u8> {
         self.lead.inputs.concat()
     }
@@ -153,6 +160,11 @@ impl Following {
         counts.iterations += self.evaluation.iterations();
         counts.calls += self.calls;
         counts.reads += self.reads;
+    }
+
+    /// Nothing was gained: the slice was stuck as soon as it had a result.
+    pub(crate) fn was_in_vain(&self) -> bool {
+        self.stuck && self.reads <= 1
     }
 
     /// The bounds of the next WHILE: iterations and microseconds.
@@ -176,7 +188,7 @@ impl Following {
     }
 
     fn peek(&mut self) -> Next {
-        let Self { lead, evaluation, next, called_in, .. } = self;
+        let Self { lead, evaluation, next, called_in, stuck, .. } = self;
         *next.get_or_insert_with(|| {
             let mut silent = 0;
             loop {
@@ -188,7 +200,11 @@ impl Following {
                     Ok(Event::Called(_)) => {}
                     Ok(Event::Again) if silent < MOST_SILENT => silent += 1,
                     Ok(Event::Again) => return Next::Nowhere,
-                    Ok(Event::Left(_)) | Err(_) => return Next::Left,
+                    Ok(Event::Left(_)) => return Next::Left,
+                    Err(_) => {
+                        *stuck = true;
+                        return Next::Left;
+                    }
                 }
             }
         })

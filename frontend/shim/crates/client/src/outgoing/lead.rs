@@ -13,6 +13,8 @@ use tape::Writer;
 
 /// Led loops whose templates have numbers, behind those of the recorder and in front of the program's graphs'.
 const MOST: u32 = 256;
+/// After so many times in vain, a loop is not led any more.
+const MOST_IN_VAIN: u32 = 3;
 const MAX_BODY: usize = 64 << 10;
 const MAX_HOLES: usize = 4096;
 /// No record is made by a call.
@@ -100,6 +102,8 @@ impl Lead {
 pub(crate) struct Leads {
     /// Number, template and content by key.
     known: HashMap<u64, (u32, Vec<u8>, Vec<u8>)>,
+    /// How often in a row a loop was led in vain, by key.
+    vain: HashMap<u64, u32>,
     pub(crate) counts: Counts,
 }
 
@@ -117,6 +121,20 @@ impl Leads {
         let Counts { loops, iterations, calls, reads } = self.counts;
         let counts = vec![("loops", loops), ("iterations", iterations), ("calls", calls), ("reads", reads)];
         (loops > 0).then_some(Section { name: "decided", counts })
+    }
+
+    /// A loop was led, in vain or not.
+    pub(crate) fn ended(&mut self, key: u64, in_vain: bool) {
+        if in_vain {
+            *self.vain.entry(key).or_default() += 1;
+        } else {
+            self.vain.remove(&key);
+        }
+    }
+
+    /// Whether a loop is not led any more: each time would cost a round trip and bring nothing.
+    pub(crate) fn gives_up(&self, key: u64) -> bool {
+        self.vain.get(&key).is_some_and(|times| *times >= MOST_IN_VAIN)
     }
 
     /// Writes what the host has to know of a loop; its number. `None`: there are too many, or it is too large.

@@ -40,6 +40,11 @@ impl Session {
         self.shared.is_followed()
     }
 
+    /// Whether a loop (`Lead::key`) is not led any more: its slice was stuck at once each time.
+    pub fn gives_up(&self, key: u64) -> bool {
+        self.shared.gives_up(key)
+    }
+
     /// A call of the program has failed.
     pub fn call_failed(&self) {
         if self.shared.is_led() {

@@ -46,6 +46,7 @@ reasons! {
     Arithmetic: "control_word",
     Call: "call",
     Size: "size",
+    Stuck: "stuck",
 }
 
 /// A slice of a manifest in use.
@@ -143,6 +144,10 @@ pub fn begin() -> Option<Beginning> {
     let sliced = site.sliced()?;
     let session = process::opened_session().filter(|session| session.can_lead())?;
     if session.is_followed() {
+        return None;
+    }
+    if session.gives_up(sliced.number) {
+        refuse(Refusal::Stuck);
         return None;
     }
     if let Err(why) = admit(sliced) {
