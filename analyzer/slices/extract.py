@@ -214,8 +214,8 @@ class Extractor:
         bytes_ = touched(graph, demand)
         if walk.escaped & {FRAME, ANYTHING} and any(each < GLOBALS for each in bytes_):
             raise RefusedError(reasons.ESCAPES, "an address of the frame is known elsewhere")
-        for heap, window in graph.windows.items():
-            used = any(window.low <= each < window.low + window.size for each in bytes_)
+        for heap, extent in graph.extents.items():
+            used = any(extent.low <= each < extent.low + extent.size for each in bytes_)
             if used and walk.escaped & {heap, ANYTHING}:
                 raise RefusedError(reasons.ESCAPES, "an address of a heap block is known elsewhere")
         if any(GLOBALS <= each < HEAPS for each in bytes_):

@@ -95,10 +95,10 @@ class RawBlock:
 
 
 @dataclass(frozen=True)
-class Window:
+class Extent:
     """What is known of a heap block, by the allocation that it is from: as many bytes from an address on as the loop's
     copies bring or carry. The address is a variable of the slice: that of the last copy to the host. What the code touches
-    there is in the window by its address, or the evaluation is stuck. So it makes no difference which block is meant, where
+    there is in the extent by its address, or the evaluation is stuck. So it makes no difference which block is meant, where
     an allocation made several."""
 
     number: int
@@ -120,8 +120,8 @@ class Graph:
     Attributes:
         stack: the stack pointer at the entry's call instruction, as an address of the frame.
         regions: of LOAD_AT and STORE_AT, whose immediates are indices into it.
-        windows: the blocks of the heap.
-        addresses: window -> where its address stands at the entry: a register, or a place of the frame.
+        extents: the blocks of the heap.
+        addresses: extent -> where its address stands at the entry: a register, or a place of the frame.
     """
 
     entry: int
@@ -129,7 +129,7 @@ class Graph:
     blocks: list[RawBlock] = field(default_factory=list)
     calls: list[RawCall] = field(default_factory=list)
     regions: list[Region] = field(default_factory=list)
-    windows: dict[Heap, Window] = field(default_factory=dict)
+    extents: dict[Heap, Extent] = field(default_factory=dict)
     addresses: dict[int, tuple[Origin, int]] = field(default_factory=dict)
     floating: bool = False
 

@@ -23,7 +23,7 @@ from farlane.analyzer.permissions.abstract.instructions import Step
 from farlane.analyzer.permissions.abstract.memory import State
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
-from farlane.analyzer.slices import reasons, windows
+from farlane.analyzer.slices import extents, reasons
 from farlane.analyzer.slices.form import MAXIMUM_BLOCKS, Branch, Called, Jump, Leave
 from farlane.analyzer.slices.lifting.calls import Calls
 from farlane.analyzer.slices.raw import Graph, RawBlock, RawCall, RefusedError
@@ -60,8 +60,8 @@ class Walk(Calls):
         end = next(each.end for each in holding.instructions if each.address == entry)
         self.graph = Graph(end, state.registers[RSP].number)
         self.entry_stack, self.regions = self.graph.stack, self.graph.regions
-        self.arrays, self.windows = windows.copied(regions, loop.blocks)
-        self.graph.windows = self.windows
+        self.arrays, self.extents = extents.copied(regions, loop.blocks)
+        self.graph.extents = self.extents
         self._indices: dict[_Key, int] = {}
         self._work: list[_Key] = []
         self._raw = RawBlock()
@@ -293,8 +293,8 @@ class Walk(Calls):
         self._start(blocks[-1])
 
     def addressed(self, heap: Heap, register: int) -> None:
-        number = self.windows[heap].number
-        found = windows.address(self._regions.sites[self._entry], heap, self.source(register))
+        number = self.extents[heap].number
+        found = extents.address(self._regions.sites[self._entry], heap, self.source(register))
         if found is not None:
             self.graph.addresses.setdefault(number, found)
 

@@ -309,7 +309,7 @@ class Call:
             self.state.escape(_pinned(objects))
             self.state.carry(objects)
         else:
-            self.state.escape(objects)
+            self.state.escape(self._keeps(objects))
 
     def _in_array(self, form: Launch) -> bool:
         """Whether a launch's configuration is passed by value, and its parameters in an array of their addresses."""
@@ -345,13 +345,13 @@ class Call:
                 if value.kind == EXACT:
                     starts.append(value.number)
                 elif FRAME in value.objects or value.objects & IN_ANYTHING:
-                    self._give(self._keeps(state.held()))
+                    self._give(state.held())
                     self._gives(LOWEST, HIGHEST)
                 else:
                     self.touch(GIVEN, value, None)
-                    self._give(self._keeps(state.pointees(value, None)))
+                    self._give(state.pointees(value, None))
         else:
-            self._give(self._keeps(state.pointees(array, None) | state.held()))
+            self._give(state.pointees(array, None) | state.held())
             self._gives(LOWEST, HIGHEST)
         for start in starts:
             end = min([other for other in (*starts, array.number) if other > start], default=HIGHEST)
@@ -368,11 +368,11 @@ class Call:
         at = start
         for offset, (size, value) in sorted(state.cells.items()):
             if offset + size > start and offset < end:
-                self._give(self._keeps(value.objects))
+                self._give(value.objects)
                 if offset <= at:
                     at = max(at, offset + size)
         if at < end:
-            self._give(self._keeps(state.loose))
+            self._give(state.loose)
 
     def _gives(self, start: int, end: int) -> None:
         """The kernel is passed what stands in a range of the frame."""

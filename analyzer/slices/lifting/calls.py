@@ -18,10 +18,10 @@ from farlane.analyzer.machine.instruction import (
 from farlane.analyzer.permissions.abstract.arguments import passed
 from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, Heap, Value
 from farlane.analyzer.permissions.abstract.memory import LEAVES, State
-from farlane.analyzer.slices import reasons, windows
+from farlane.analyzer.slices import extents, reasons
 from farlane.analyzer.slices.form import Code, Operation
 from farlane.analyzer.slices.lifting.packed import Packed
-from farlane.analyzer.slices.raw import CONFIGURATION, LOWEST, PUSHED, Lost, Range, RawCall, RefusedError, Window
+from farlane.analyzer.slices.raw import CONFIGURATION, LOWEST, PUSHED, Extent, Lost, Range, RawCall, RefusedError
 
 # Ask what time it is; ask the operating system, or wait for it.
 _CLOCKS = frozenset(
@@ -191,7 +191,7 @@ class Calls(Packed):
     def _lose_object(self, instruction: Instruction, value: Value) -> None:
         """Eight bytes of an object are not known; all that the call may write, if it is not known which."""
         detail = f"a call at {instruction.address:#x}"
-        where = windows.at(value)
+        where = extents.at(value)
         if where is not None:
             self.steps.append(Lost(where, where + 8, reasons.HOST_CALL, detail))
         else:
@@ -201,7 +201,7 @@ class Calls(Packed):
         """The pushed configuration goes where the first four arguments point to."""
         shapes = ((0, 8, 0), (1, 4, 8)), ((2, 8, 0), (3, 4, 8)), ((4, 8, 0),), ((5, 8, 0),)
         for index, parts in enumerate(shapes):
-            where = windows.at(state.registers[ARGUMENTS[index]])
+            where = extents.at(state.registers[ARGUMENTS[index]])
             if where is None:
                 raise RefusedError(reasons.UNKNOWN_KERNEL, f"a configuration at {instruction.address:#x}")
             for number, size, offset in parts:
@@ -249,34 +249,34 @@ class Calls(Packed):
             call.arguments.append((index, width, self._argument(state, index, width)))
         if direction == HOST_TO_DEVICE:
             value = passed(state, form.source)
-            place, window = self._block(value, form.source)
-            if window is not None and window.size == size:
-                same = self._argument(state, form.source, 8), self.emit(Code.LOAD, 8, immediate=window.address)
+            place, extent = self._block(value, form.source)
+            if extent is not None and extent.size == size:
+                same = self._argument(state, form.source, 8), self.emit(Code.LOAD, 8, immediate=extent.address)
                 self.require(self.emit(Code.EQUAL, 8, *same))
-                place = window.low
+                place = extent.low
             if place is None or size is None or not 0 < size <= _PROLONGED:
                 raise RefusedError(reasons.MEMORY, f"the source of {where} is not the loop's own")
             call.source = Range(place, size)
         elif direction == DEVICE_TO_HOST:
             value = passed(state, form.destination)
-            place, window = self._block(value, form.destination)
-            if window is not None and window.size == size:
+            place, extent = self._block(value, form.destination)
+            if extent is not None and extent.size == size:
                 held = self._argument(state, form.destination, 8)
-                self.steps.append(Operation(Code.STORE, 8, -1, (held,), window.address))
-                place = window.low
+                self.steps.append(Operation(Code.STORE, 8, -1, (held,), extent.address))
+                place = extent.low
             if place is not None and size is not None and 0 < size <= _PROLONGED:
                 call.fills = Range(place, size)
             else:
                 self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, f"{where} may write there")
         return call
 
-    def _block(self, value: Value, argument: int) -> tuple[int | None, Window | None]:
+    def _block(self, value: Value, argument: int) -> tuple[int | None, Extent | None]:
         """The place that a copy's argument is the address of, or what is known of its heap block."""
-        heap = windows.block(value.objects)
-        window = None if heap is None else self.windows.get(heap)
-        if heap is not None and window is not None and argument < len(ARGUMENTS):
+        heap = extents.block(value.objects)
+        extent = None if heap is None else self.extents.get(heap)
+        if heap is not None and extent is not None and argument < len(ARGUMENTS):
             self.addressed(heap, ARGUMENTS[argument])
-        return windows.at(value), window
+        return extents.at(value), extent
 
     def _is_symbol(self, name: str, index: int, state: State, where: str) -> bool:
         """Whether an argument is a variable of the device: a constant, as the site has always the same."""
@@ -304,7 +304,7 @@ class Calls(Packed):
             call.arguments.append((number, size, held))
         for index, size in enumerate(sizes):
             cell = state.cells.get(array.number + 8 * index)
-            place = None if cell is None or cell[0] != 8 else windows.at(cell[1])
+            place = None if cell is None or cell[0] != 8 else extents.at(cell[1])
             if place is None:
                 raise RefusedError(reasons.UNKNOWN_KERNEL, f"a parameter of {where}")
             call.arguments.append((8 + index, size, Range(place, size)))

@@ -37,7 +37,7 @@ from farlane.analyzer.permissions.abstract.domain import (
     Value,
 )
 from farlane.analyzer.permissions.abstract.memory import Access
-from farlane.analyzer.slices import reasons, windows
+from farlane.analyzer.slices import extents, reasons
 from farlane.analyzer.slices.form import MAXIMUM_MEMORY, Code, Operation, Origin
 from farlane.analyzer.slices.raw import (
     BIAS,
@@ -47,11 +47,11 @@ from farlane.analyzer.slices.raw import (
     LOWEST,
     STACK,
     TEMPORARY,
+    Extent,
     Lost,
     Region,
     Step,
     Unknown,
-    Window,
 )
 
 LONGEST = 512  # bytes of an array whose end is not known
@@ -65,7 +65,7 @@ class Operands:
         accesses: what the instructions at hand touch, by address.
         regions: the arrays whose elements are touched at computed places.
         arrays: where what the loop's copies carry or bring begins and ends, in the frame and among global variables.
-        windows: the heap blocks that they bring or carry.
+        extents: the heap blocks that they bring or carry.
         values: what the abstract machine says of the registers.
         entry_stack: the stack pointer at the entry, as an offset of the frame.
         flags: what the last comparison was and of how many bytes; the two sides are in `raw.FIRST` and `raw.SECOND`.
@@ -79,7 +79,7 @@ class Operands:
         self.flags: tuple[str, int] | None = None
         self.regions: list[Region] = []
         self.arrays: list[tuple[int, int]] = []
-        self.windows: dict[Heap, Window] = {}
+        self.extents: dict[Heap, Extent] = {}
         self.entry_stack = 0
         self.values: list[Value] = []
         self._next = TEMPORARY
@@ -124,11 +124,11 @@ class Operands:
         if operand.thread or len(found) != 1:
             return None
         objects, first, last = found[0].objects, found[0].low, found[0].high
-        heap = windows.block(objects)
-        window = None if heap is None else self.windows.get(heap)
-        if window is not None:
-            region = Region(window.low, window.size, window.low, window.low + window.size)
-            start = self.emit(Code.LOAD, 8, immediate=window.address)
+        heap = extents.block(objects)
+        extent = None if heap is None else self.extents.get(heap)
+        if extent is not None:
+            region = Region(extent.low, extent.size, extent.low, extent.low + extent.size)
+            start = self.emit(Code.LOAD, 8, immediate=extent.address)
         elif FRAME in objects and operand.base != NONE:
             base = self.values[operand.base] if operand.base < XMM0 else None
             within = self._within(first if base is None or base.kind != EXACT else base.number + operand.displacement)
@@ -207,9 +207,9 @@ class Operands:
                 self.steps.append(Lost(max(access.low, LOWEST), min(access.high, GLOBALS), reason, detail))
             if access.objects & {GLOBAL, OUTSIDE, ANYTHING}:
                 self.steps.append(Lost(GLOBALS, HEAPS, reason, detail))
-            for heap, window in self.windows.items():
+            for heap, extent in self.extents.items():
                 if heap in access.objects or ANYTHING in access.objects:
-                    self.steps.append(Lost(window.low, window.low + window.size, reason, detail))
+                    self.steps.append(Lost(extent.low, extent.low + extent.size, reason, detail))
 
     # Reading
 

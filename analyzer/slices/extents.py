@@ -1,7 +1,7 @@
 """What a loop's copies bring or carry, in the frame, among global variables and on the heap: where its arrays are, by the
 permissions' abstract machine.
 
-A heap block is known by the allocation that it is from. It has no place that is known beforehand: `raw.Window` says how a
+A heap block is known by the allocation that it is from. It has no place that is known beforehand: `raw.Extent` says how a
 slice speaks of it all the same. Only the loop's own code reaches it: no address of it has escaped, which `extract` asks.
 """
 
@@ -17,7 +17,7 @@ from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRA
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.memory import State
 from farlane.analyzer.slices.form import FRAME_REACH, MAXIMUM_MEMORY, REACHED, Origin
-from farlane.analyzer.slices.raw import GLOBALS, Window
+from farlane.analyzer.slices.raw import GLOBALS, Extent
 
 
 def at(value: Value) -> int | None:
@@ -35,14 +35,14 @@ def block(objects: Objects) -> Heap | None:
     return each if isinstance(each, Heap) and not each.pinned else None
 
 
-def copied(regions: Regions, blocks: Collection[int]) -> tuple[list[tuple[int, int]], dict[Heap, Window]]:
+def copied(regions: Regions, blocks: Collection[int]) -> tuple[list[tuple[int, int]], dict[Heap, Extent]]:
     """The arrays of the frame and of global variables that a function's copies bring or carry, wherever these are, and
     the heap blocks of those in some blocks; what the function calls included. Of a heap block it is always as much."""
     arrays: set[tuple[int, int]] = set()
     sizes: dict[Heap, set[int]] = {}
     _note(regions, blocks, arrays, sizes)
     known = sorted(heap for heap, found in sizes.items() if len(found) == 1)
-    return sorted(arrays), {heap: Window(number, min(sizes[heap])) for number, heap in enumerate(known)}
+    return sorted(arrays), {heap: Extent(number, min(sizes[heap])) for number, heap in enumerate(known)}
 
 
 def _note(
