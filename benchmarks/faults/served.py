@@ -22,6 +22,7 @@ from network import Way
 
 TRANSPORTS = ("shm", "unix", "tcp", "tls")
 SETTLE_SECONDS = 20.0
+GRACE_SECONDS = 5  # for connections that break
 # What a host may keep more than at rest: freed memory that the C library has not given back, caches of compiled kernels.
 SPARE_FILES, SPARE_MEMORY = 2, 192 << 20
 
@@ -60,6 +61,7 @@ class Served:
         read, write = os.pipe()
         command = [sys.executable, "-m", "farlane.backend.commands.serve", "--device", "sim", "--no-analyze"]
         command += ["--folder", str(self.private), "--workers", self.workers, "--ready-fd", str(write)]
+        command += ["--grace", str(GRACE_SECONDS)]
         for url in (f"unix://{self.folder}/h", "grpc://127.0.0.1:0", "farlane+tls://127.0.0.1:0"):
             command += ["--listen", url]
         environment = os.environ | {"FARLANE_CACHE_DIR": str(self.folder / "cache")}
