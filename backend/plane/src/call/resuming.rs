@@ -22,6 +22,8 @@ use tonic::Status;
 const KEPT_BYTES: usize = 16 << 20;
 /// How long a connection that another one has replaced may take to end, where it is not broken.
 const LEAVING: Duration = Duration::from_millis(100);
+/// From so many on it is looked at what the guest has confirmed, without waiting.
+const MANY_BYTES: usize = 4 << 20;
 /// What a kept message costs beside its bytes.
 const OVERHEAD: usize = 256;
 /// Of messages that came while others waited: no guest may send so many before it is answered.
@@ -229,23 +231,27 @@ impl Call {
 
     /// Sends a message, and keeps it. Where too much is kept it waits for the guest, and sets aside what comes meanwhile.
     pub(super) fn send_kept(&self, kept: &Kept, message: Bytes, flush: bool) -> Result<(), Gone> {
-        {
+        let bytes = {
             let mut sent = kept.sent.lock();
             sent.push(message);
             sent.pump(flush);
+            sent.bytes
+        };
+        if bytes > MANY_BYTES {
+            self.set_aside(kept, Some(Instant::now()))?; // memory that is confirmed is used again while it is at hand
         }
-        while kept.sent.lock().bytes > KEPT_BYTES {
-            match self.next_by_stream(None)? {
-                Received::Late => {}
-                received => {
-                    let ends = matches!(received, Received::End | Received::Refused(_));
-                    if kept.put_aside(received) || ends {
-                        break;
-                    }
-                }
-            }
-        }
+        while kept.sent.lock().bytes > KEPT_BYTES && self.set_aside(kept, None)? {}
         Ok(())
+    }
+
+    /// Takes one message, if it comes in time. False: there is no more that could confirm anything.
+    fn set_aside(&self, kept: &Kept, deadline: Option<Instant>) -> Result<bool, Gone> {
+        let received = self.next_by_stream(deadline)?;
+        if matches!(received, Received::Late) {
+            return Ok(true);
+        }
+        let ends = matches!(received, Received::End | Received::Refused(_));
+        Ok(!kept.put_aside(received) && !ends)
     }
 }
 

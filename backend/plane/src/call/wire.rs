@@ -2,6 +2,7 @@
 //!
 //! A call whose guest comes again (`resuming`) goes on with the wire of another connection.
 
+use super::outgoing::Shared;
 use super::{classified, Gone, Received};
 use crate::connection::make_progress;
 use crate::placing::{self, Placing};
@@ -16,7 +17,8 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tonic::{Code, Status, Streaming};
 
-use super::outgoing::Shared;
+/// What comes, and where to put what is sent.
+type Streams = (Streaming<Bytes>, mpsc::Sender<Result<Bytes, Status>>);
 
 pub(super) struct Wire {
     pub(super) shared: Arc<Shared>,
@@ -31,11 +33,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        runtime: Arc<Runtime>,
-        streams: Option<(Streaming<Bytes>, mpsc::Sender<Result<Bytes, Status>>)>,
-    ) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<Shared>, runtime: Arc<Runtime>, streams: Option<Streams>) -> Arc<Self> {
         let (incoming, outgoing) = streams.unzip();
         Arc::new(Self {
             shared,

@@ -13,7 +13,9 @@ pub(crate) struct Buffers {
     buffers: Mutex<Vec<Vec<u8>>>,
 }
 
-const MAX_BUFFERS: usize = 4;
+const MAX_BUFFERS: usize = 16;
+/// Of all of them.
+const MAX_BYTES: usize = 16 << 20;
 /// A message may be kept for long: it holds no buffer that is much larger.
 const FEW_BYTES: usize = 16 << 10;
 /// A buffer that bulk data has made larger than this is given back to the system.
@@ -54,7 +56,9 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let mut buffers = self.buffers.buffers.lock();
-        if buffers.len() < MAX_BUFFERS && self.records.capacity() <= MAX_BUFFER_BYTES {
+        let held: usize = buffers.iter().map(Vec::capacity).sum();
+        let fits = self.records.capacity() <= MAX_BUFFER_BYTES && held + self.records.capacity() <= MAX_BYTES;
+        if buffers.len() < MAX_BUFFERS && fits {
             buffers.push(std::mem::take(&mut self.records));
         }
     }
