@@ -11,7 +11,7 @@ Source: protos/tape.md; mission.md S1 point 8.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device.plan import Results
@@ -29,14 +29,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farlane.replay")
 
-_LAUNCH = next(operation for operation in TABLE.values() if operation.name == "LAUNCH")
+_LAUNCH, _FUNCTION_OPEN = (
+    next(operation for operation in TABLE.values() if operation.name == name) for name in ("LAUNCH", "FUNCTION_OPEN")
+)
 
 
 class Control:
     """What a `Replay` of the plane calls, on the session's thread. Exceptions are results, or end the session (`explain`)."""
 
-    def __init__(self, name: str, resources: Resources) -> None:
+    def __init__(self, name: str, resources: Resources, opened: Callable[[int, bytes], None] | None = None) -> None:
+        """`opened` is told of the handle and the name of each kernel that the guest opens."""
         self.name = name
+        self._opened = opened
         self.looks_ahead = resources.context.looks_ahead
         self._resources = resources
         self._context = resources.context
@@ -58,6 +62,8 @@ class Control:
             function, shape, stream = prepared
             self._context.launch_from(function, shape, memoryview(record), begin, begin + len(parameters), stream)
             return prepared
+        if operation is _FUNCTION_OPEN and self._opened is not None:
+            self._opened(arguments[0], bytes(arguments[-1]))
         if operation.flagged:
             arguments = (flags, *arguments)
         return operation.handler(self._resources, *arguments)

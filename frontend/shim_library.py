@@ -27,6 +27,7 @@ CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in st
 GUESTS_OWN = (
     *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
     *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP", "FARLANE_TEST", "FARLANE_TRANSPORT", "FARLANE_PRIORITY"),
+    "FARLANE_TIMELINE",
 )
 """Variables that a guest reads and a host does not."""
 LISTS = {"LD_PRELOAD": ":", "LD_LIBRARY_PATH": os.pathsep, "LD_AUDIT": os.pathsep}
@@ -107,6 +108,7 @@ def guest_environment(
     sanitizer: str = "",
     interop: bool | None = None,
     transport: str | None = None,
+    timeline: str | None = None,
     priority: int | None = None,
 ) -> dict[str, str]:
     """The environment in which a program's CUDA calls go to `host`.
@@ -124,6 +126,7 @@ def guest_environment(
         sanitizer: the program's sanitizer library, which insists on being the first one.
         interop: whether NVIDIA's runtime gets its answers (settings.interop); None leaves what the environment says.
         transport: one of TRANSPORTS; None leaves what the environment says.
+        timeline: file name to which the shim writes its spans at exit; %p stands for the process id.
         priority: of the program's sessions; None leaves what the environment says.
     """
     environment = dict(base)
@@ -152,6 +155,8 @@ def guest_environment(
         environment[settings.INTEROP] = "1" if interop else "0"
     if transport is not None:
         environment["FARLANE_TRANSPORT"] = transport
+    if timeline is not None:
+        environment["FARLANE_TIMELINE"] = timeline
     if priority is not None:
         environment["FARLANE_PRIORITY"] = str(priority)
     return environment

@@ -7,17 +7,25 @@ host of `farlane run` needs no installed script.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
 from farlane.backend.commands import HELP
-from farlane.backend.commands.sizes import parse_bytes
+from farlane.backend.commands.admin import open_admin, parse_admin, protected, require_protection
+from farlane.backend.commands.sizes import (
+    parse_bytes,
+    parse_count,
+    parse_gpus,
+    parse_positive,
+    parse_priority,
+    parse_seconds,
+)
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
@@ -28,7 +36,7 @@ from farlane.backend.memory import replacement
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
 from farlane.backend.server.edge import Edge
-from farlane.backend.server.endpoint import FORMS, Endpoint, EndpointError, is_encrypted, parse
+from farlane.backend.server.endpoint import FORMS, EndpointError, is_encrypted, parse
 from farlane.backend.server.parent import end_with_parent
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
@@ -36,7 +44,6 @@ from farlane.backend.workers import confinement
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
-from farlane.hosturl import PLAIN, TLS
 
 log = logging.getLogger("farlane.server")
 
@@ -46,42 +53,6 @@ STOP_SECONDS = 5.0  # for open sessions, after the first signal
 REPORT_SECONDS = 5.0  # for saying what hung
 END_SECONDS = 30.0  # for everything, after it: what hangs may not outlive the process
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    return int(text)
-
-
-def _priority(text: str) -> int:
-    if not text.isdecimal() or int(text) > HIGHEST_PRIORITY:
-        raise argparse.ArgumentTypeError(f"{text!r} is no priority: they are 0 to {HIGHEST_PRIORITY}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, 0 to 86400")
-    return seconds
-
-
-def _gpus(text: str) -> list[int]:
-    """0 or 0,1."""
-    numbers = [each.strip() for each in text.split(",")]
-    if not all(each.isdecimal() for each in numbers) or len(set(numbers)) < len(numbers):
-        raise argparse.ArgumentTypeError(f"{text!r} names no GPUs; write them as 0 or 0,1")
-    return [int(each) for each in numbers]
 
 
 def _device(arguments: argparse.Namespace, options: DeviceOptions, *, networked: bool) -> Device | SessionProcesses:
@@ -110,6 +81,7 @@ def _device(arguments: argparse.Namespace, options: DeviceOptions, *, networked:
     if confined:
         for option, value in (
             ("session-reports", options.reports),
+            ("timeline", options.timeline),
             ("memory-trace", options.trace),
             ("model", options.model),
         ):
@@ -128,7 +100,7 @@ def _device(arguments: argparse.Namespace, options: DeviceOptions, *, networked:
             warm=arguments.warm,
             limit=arguments.workers_per_gpu or arguments.sessions,
             sharing=arguments.gpu_sharing,
-            log_level=arguments.log_level,
+            logged=logs.Wanted(arguments.log_level, arguments.log_format),
             confined=confined,
         )
     )
@@ -157,7 +129,7 @@ def _options(arguments: argparse.Namespace) -> DeviceOptions:
         raise registry.DeviceUnavailable(
             f"--{given[0].replace('_', '-')} is for the simulated device; the device is {arguments.device}"
         )
-    paths = {name: getattr(arguments, name) for name in ("memory_trace", "model", "session_reports")}
+    paths = {name: getattr(arguments, name) for name in ("memory_trace", "model", "session_reports", "timeline")}
     found = {name: os.path.abspath(path) for name, path in paths.items() if path}
     try:
         return DeviceOptions.read(
@@ -169,24 +141,10 @@ def _options(arguments: argparse.Namespace) -> DeviceOptions:
             trace=found.get("memory_trace"),
             model=found.get("model"),
             reports=found.get("session_reports"),
+            timeline=found.get("timeline"),
         )
     except ValueError as error:
         raise registry.DeviceUnavailable(str(error)) from None
-
-
-def _require_protection(endpoints: Sequence[Endpoint], folder: Folder, insecure: bool) -> None:
-    """Raises SecurityError: other machines could reach an endpoint without encryption, or without showing who they are."""
-    for endpoint in endpoints:
-        if is_encrypted(endpoint) and not folder.is_complete:
-            raise SecurityError(
-                f"{endpoint} needs a certificate and tokens, and {folder.path} has none: "
-                f"`farlane host init --folder {folder.path}` makes them"
-            )
-        if not endpoint.local and not is_encrypted(endpoint) and not insecure:
-            raise SecurityError(
-                f"other machines could reach {endpoint} without encryption, and no guest would have to say who it is: run "
-                f"`farlane host init` once, and listen on {str(endpoint).replace(PLAIN, TLS, 1)}; --insecure if you mean it"
-            )
 
 
 class ServeCommand:
@@ -235,7 +193,7 @@ class ServeCommand:
         )
         parser.add_argument(
             "--guest-priority",
-            type=_priority,
+            type=parse_priority,
             default=HIGHEST_PRIORITY,
             metavar="N",
             help="the highest priority that a guest without a token may ask for, with --shared-memory (default: %(default)s)",
@@ -257,15 +215,18 @@ class ServeCommand:
             "--session-reports", metavar="FOLDER", help="write what the device has counted for each session there"
         )
         parser.add_argument(
+            "--timeline", metavar="FOLDER", help="write when each session did what there, for `farlane run --timeline`"
+        )
+        parser.add_argument(
             "--sessions",
-            type=_positive,
+            type=parse_positive,
             default=DEFAULT_SESSIONS,
             metavar="N",
             help=f"sessions open at once (default: {DEFAULT_SESSIONS})",
         )
         parser.add_argument(
             "--grace",
-            type=_seconds,
+            type=parse_seconds,
             default=GRACE_SECONDS,
             metavar="SECONDS",
             help="how long a session waits for its guest when a connection by TCP or TLS has broken; 0: not at all "
@@ -283,17 +244,21 @@ class ServeCommand:
         )
         parser.add_argument(
             "--warm",
-            type=_count,
+            type=parse_count,
             default=1,
             metavar="N",
             help="processes of each GPU that wait for a session (default: 1)",
         )
         parser.add_argument(
-            "--gpu", type=_gpus, default=None, metavar="N[,N]", help="the GPUs that sessions are placed on (default: 0)"
+            "--gpu",
+            type=parse_gpus,
+            default=None,
+            metavar="N[,N]",
+            help="the GPUs that sessions are placed on (default: 0)",
         )
         parser.add_argument(
             "--workers-per-gpu",
-            type=_positive,
+            type=parse_positive,
             metavar="N",
             help="sessions of one GPU at once (default: as --sessions)",
         )
@@ -312,6 +277,15 @@ class ServeCommand:
             "--log-level", choices=logs.LEVELS, default="warning", help="what is logged to stderr (default: warning)"
         )
         parser.add_argument(
+            "--log-format", choices=logs.FORMATS, default="text", help="lines for people, or JSON (default: text)"
+        )
+        parser.add_argument(
+            "--admin",
+            type=parse_admin,
+            metavar="[HOST:]PORT",
+            help="a web page and metrics for Prometheus, by HTTP (default of HOST: 127.0.0.1)",
+        )
+        parser.add_argument(
             "--ready-fd", type=int, metavar="FD", help="write the endpoints to this file descriptor once listening"
         )
         parser.add_argument(
@@ -319,7 +293,7 @@ class ServeCommand:
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
-        logs.configure(arguments.log_level)
+        logs.configure(logs.Wanted(arguments.log_level, arguments.log_format))
         sys.setswitchinterval(SWITCH_SECONDS)
         signals = Signals((signal.SIGTERM, signal.SIGINT))
         if arguments.die_with_parent:
@@ -333,7 +307,8 @@ class ServeCommand:
     def _serve(self, arguments: argparse.Namespace, options: DeviceOptions, signals: Signals) -> int:
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
         folder = Folder(Path(arguments.folder)) if arguments.folder else default_private_folder(os.environ)
-        _require_protection(endpoints, folder, arguments.insecure)
+        require_protection(endpoints, folder, arguments.insecure)
+        shown_at = None if arguments.admin is None else protected(arguments.admin, folder, arguments.insecure)
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
         host = Host(
             _device(arguments, options, networked=any(not endpoint.local for endpoint in endpoints)),
@@ -344,8 +319,13 @@ class ServeCommand:
         )
         try:
             edge = Edge(host, folder, arguments.grace)
+            admin = contextlib.ExitStack()
             try:
                 bound = edge.listen(endpoints)
+                if shown_at is not None:
+                    opened = open_admin(host, shown_at, folder, edge)
+                    admin.callback(opened.stop)
+                    print(f"farlane: the host shows itself at {opened.url}", flush=True)
                 for endpoint in bound:
                     if not endpoint.local and not is_encrypted(endpoint):
                         log.warning(
@@ -360,6 +340,7 @@ class ServeCommand:
                 if not options.model:  # a session's report comes when it is modelled, however long that takes
                     _end_in_time()
             finally:
+                admin.close()
                 edge.stop(STOP_SECONDS)
         finally:
             host.close()

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from farlane.backend.device.compilations import Compilations
+from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_SUPPORTED
 from farlane.backend.plane import Direct, Entry, Ranges
 
@@ -94,6 +96,22 @@ class Rows:
         return self.height == 1 or self.pitch == self.width
 
 
+MEMORY_PARTS = 2048  # of a memory map, at most of each kind
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """A session's device memory, for people: the first MEMORY_PARTS of each kind.
+
+    Args:
+        allocations: start, size, what it is.
+        groups: of the translation table, where there is one: start, physical address, length.
+    """
+
+    allocations: Sequence[tuple[int, int, str]] = ()
+    groups: Sequence[tuple[int, int, int]] = ()
+
+
 @dataclass(frozen=True)
 class LaunchShape:
     """Grid and block as (x, y, z), dynamic shared memory in bytes. `cluster`: blocks of a cluster, where the launch says so."""
@@ -122,11 +140,24 @@ class Context(ABC):
     direct: Direct = _nothing()
     #: Whether `expect` is of use: a device whose memory is reused has it.
     looks_ahead: bool = False
+    #: What the session has waited for code; nothing where the driver compiles.
+    compilations = Compilations()
 
     @property
     def used_bytes(self) -> int | None:
         """Device memory that is allocated now; None: not known here. Any thread may ask."""
         return None
+
+    def counts(self) -> dict[str, int]:
+        """What was done for the session so far (host/metrics.py has the names). From any thread, also after `close`."""
+        return {
+            "kernels": self.direct.launches,
+            "device_nanoseconds": self.device_nanoseconds + self.direct.nanoseconds,
+        }
+
+    def memory_map(self) -> MemoryMap:
+        """What is allocated now, and where. From any thread."""
+        return MemoryMap()
 
     @abstractmethod
     def close(self) -> None:
@@ -328,6 +359,7 @@ class Device(ABC):
     """A device that sessions share."""
 
     name: str
+    options: DeviceOptions = DEFAULT  # what its user asks for (registry.open_device)
 
     @abstractmethod
     def describe(self) -> Description: ...

@@ -68,4 +68,6 @@ def open_device(name: str, options: DeviceOptions | None = None, **arguments: An
         raise DeviceUnavailable(f"the device {name!r} cannot be opened: {error}") from error
     if not isinstance(device, Device):
         raise DeviceUnavailable(f"{entry.module}.{entry.class_name} is not a device")
+    if options is not None:
+        device.options = options
     return device

@@ -15,11 +15,12 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from farlane.backend.device.base import CudaError, Description, Device, Window
+from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
+from farlane.backend.host.accounts import Accounts, How, Totals, Usage
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, Objects
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session
@@ -92,6 +93,7 @@ class Ended(NamedTuple):
     status: int  # gRPC's, for the guest
     details: str
     why: str  # for the log
+    how: How
 
 
 class RemoteSession(Protocol):
@@ -107,8 +109,8 @@ class RemoteSession(Protocol):
     def quota(self) -> int: ...
     @property
     def used_bytes(self) -> int | None: ...
-    @property
-    def busy_nanoseconds(self) -> int: ...
+    def counts(self) -> Mapping[str, int]: ...
+    def memory_map(self) -> MemoryMap | None: ...
     @property
     def images(self) -> SessionImages: ...
     @property
@@ -166,16 +168,6 @@ class Admission:
     checks: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Usage:
-    """What an open session uses (admin.proto, OpenSession)."""
-
-    name: str
-    program: str
-    pid: int
-    memory: int | None
-
-
 class Host:
     """Sessions on one device, or each in a process that has one."""
 
@@ -201,8 +193,7 @@ class Host:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._open: dict[str, HostedSession | None] = {}  # None: being opened
-        self._guests: dict[str, Greeting] = {}
-        self._ended_nanoseconds = 0  # for which the device has worked for sessions that have ended
+        self._accounts = Accounts()
 
     @property
     def has_processes(self) -> bool:
@@ -222,18 +213,27 @@ class Host:
     @property
     def usage(self) -> list[Usage]:
         """The sessions that are open now, in the order in which they opened."""
-        with self._lock:
-            known = [(session, self._guests[name]) for name, session in self._open.items() if session is not None]
-        return [Usage(session.name, guest.program, guest.pid, session.used_bytes) for session, guest in known]
+        found = []
+        for session in self._sessions():
+            if (guest := self._accounts.guest(session.name)) is not None:
+                found.append(Usage.of(session.name, guest, session.used_bytes, session.quota, session.counts()))
+        return found
 
-    @property
-    def busy_nanoseconds(self) -> int:
-        """For how long the device has worked since the start. A kernel counts when it ends."""
+    def totals(self, usage: list[Usage]) -> Totals:
+        """Of all sessions since the start; `usage` is that of the open ones. A kernel counts when it ends."""
+        return self._accounts.totals(max(0, self.sessions - len(self._sessions())), usage)
+
+    def memory_map(self, name: str) -> MemoryMap | None:
+        """Of an open session; None: there is none, or it does not say so now."""
+        return next((session.memory_map() for session in self._sessions() if session.name == name), None)
+
+    def refused(self, refused: Refused) -> None:
+        """No session came of a guest: for the sums."""
+        self._accounts.refused(refused.reason.name.lower())
+
+    def _sessions(self) -> list[HostedSession]:
         with self._lock:
-            ended, sessions = self._ended_nanoseconds, [each for each in self._open.values() if each is not None]
-        return ended + sum(
-            session.busy_nanoseconds or 0 for session in sessions
-        )  # processes are asked: not under the lock
+            return [session for session in self._open.values() if session is not None]
 
     def admit(
         self,
@@ -265,11 +265,11 @@ class Host:
         except BaseException:
             self._forget(name)
             raise
+        self._accounts.opened(name, greeting.program, greeting.pid)
         if isinstance(session, Session):
             session.prioritize(greeting.priority, priority, self.guest_priority)
         with self._lock:
             self._open[name] = session
-            self._guests[name] = greeting
         images = session.images
         known = [digest for digest in greeting.module_digests if images.find(digest) is not None]
         log.info(
@@ -284,18 +284,17 @@ class Host:
             session, tape_version, session.window, session.quota, description, known, manifests, greeting.checks
         )
 
-    def end(self, session: HostedSession, why: str) -> None:
+    def end(self, session: HostedSession, why: str, how: How = How.STOPPED) -> None:
         """Closes a session, however it ended. Idempotent; never raises."""
         if not session.closed:
             session.close()
             log.info("session %s ended: %s", session.name, why)
+        self._accounts.ended(session.name, how, session.counts())
         self._forget(session.name)
 
     def close(self) -> None:
         """Ends what is left and closes the device. The transports have stopped before."""
-        with self._lock:
-            left = [session for session in self._open.values() if session is not None]
-        for session in left:
+        for session in self._sessions():
             self.end(session, "the host is stopping")
         if self.manifests is not None:
             self.manifests.close()
@@ -315,10 +314,7 @@ class Host:
 
     def _forget(self, name: str) -> None:
         with self._lock:
-            session = self._open.pop(name, None)
-            self._guests.pop(name, None)
-            if session is not None:
-                self._ended_nanoseconds += session.busy_nanoseconds or 0  # known here once it is closed
+            self._open.pop(name, None)
 
     def _open_session(
         self,
@@ -364,7 +360,7 @@ def open_session(
         context.close()
         raise Refused(Reason.DEVICE, error.message) from error
     try:
-        return Session(name, Resources(context, images), tape_version)
+        return Session(name, Resources(context, images), tape_version, device.options.timeline)
     except Exception as error:
         context.close()
         log.exception("a session could not be made")

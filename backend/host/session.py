@@ -17,8 +17,10 @@ import logging
 from collections.abc import Iterator
 
 from farlane.backend.control import Control
-from farlane.backend.device.base import Context, Window
+from farlane.backend.device.base import Context, MemoryMap, Window
 from farlane.backend.errors import ProtocolError
+from farlane.backend.host import spans
+from farlane.backend.host.spans import KernelNames
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.resources import Resources
 from farlane.backend.plane import Call, Replay
@@ -33,11 +35,14 @@ HIGHEST_PRIORITY = 9
 class Session:
     """What a transport talks to."""
 
-    def __init__(self, name: str, resources: Resources, tape_version: int) -> None:
+    def __init__(self, name: str, resources: Resources, tape_version: int, timeline: str = "") -> None:
+        """`timeline`: a folder for when it did what."""
         self.name = name
         self.resources = resources
+        self._timeline = timeline
+        self._kernels = KernelNames() if timeline else None
         self._replay = Replay(
-            Control(name, resources),
+            Control(name, resources, None if self._kernels is None else self._kernels.opened),
             resources.context.direct,
             resources.standing,
             resources.payloads,
@@ -46,6 +51,7 @@ class Session:
             tape_version=tape_version,
             message_bytes=MESSAGE_BYTES,
             credit_bytes=CREDIT_BYTES,
+            spans=bool(timeline),
         )
         self._closed = False
 
@@ -66,11 +72,13 @@ class Session:
         """Device memory that it has allocated, where that is known."""
         return 0 if self._closed else self.resources.context.used_bytes
 
-    @property
-    def busy_nanoseconds(self) -> int | None:
-        """For how long the device has worked for it."""
-        context = self.resources.context
-        return context.device_nanoseconds + context.direct.nanoseconds
+    def counts(self) -> dict[str, int]:
+        """What it has done and sent so far, by the names of metrics.py. From any thread, before and after `close`."""
+        return self.resources.context.counts() | self._replay.counts()
+
+    def memory_map(self) -> MemoryMap | None:
+        """What of device memory it has allocated. From any thread; None: it does not say so now."""
+        return MemoryMap() if self._closed else self.resources.context.memory_map()
 
     @property
     def images(self) -> SessionImages:
@@ -127,4 +135,8 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        self.resources.release()
+        try:
+            if self._kernels is not None:
+                spans.write(self._timeline, self.name, self._replay, self._kernels, self.resources.context)
+        finally:
+            self.resources.release()

@@ -599,6 +599,7 @@ class Replay:
         control: what does not concern the hot path (farlane.backend.control).
         message_bytes: of records in one message, at most.
         credit_bytes: of records in one group.
+        spans: it keeps when it did what.
     """
 
     def __init__(
@@ -613,7 +614,15 @@ class Replay:
         tape_version: int,
         message_bytes: int,
         credit_bytes: int,
+        spans: bool = False,
     ) -> None: ...
+    def counts(self) -> dict[str, int]:
+        """What metrics show of the session: groups, round_trips, records, bytes_in, bytes_out, loops_repeated, loops_led, iterations.
+        From any thread."""
+    def spans(self) -> tuple[list[tuple[str, int, int, int]], int]:
+        """When it did what: kind (group, launch, repeat, while, operation), number, begin and end in nanoseconds of CLOCK_MONOTONIC;
+        and how many spans beyond the bound were not kept."""
+
     @property
     def remembered(self) -> int:
         """Launches that are remembered."""

@@ -72,6 +72,11 @@ class Edge:
         self._removed: list[Endpoint] = []  # at the end
 
     @property
+    def gate(self) -> Gate | None:
+        """What lets guests in, where an endpoint is encrypted."""
+        return self._gate
+
+    @property
     def calls(self) -> int:
         """Calls that are open."""
         return 0 if self._server is None else self._server.calls

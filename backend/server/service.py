@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.errors import DeadTransport, ProtocolError
+from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.host import (
     TAPE_VERSION_MAX,
@@ -34,6 +35,7 @@ from farlane.backend.host.host import (
     version,
 )
 from farlane.backend.host.manifests import Objects
+from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.host.session import Session
 from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
 from farlane.backend.security.gate import Gate, Grant
@@ -62,9 +64,10 @@ class Status(enum.IntEnum):
 
 
 _PROCESSES = "this host gives each session a process of its own, to which a guest must connect anew"
+_GOODBYE = "goodbye"
 _UPGRADE = "the guest's Farlane is too old for that: upgrade it, or start the host with --workers thread"
 _GONE = "it has no such session (any more): it was started anew, or the session has ended"
-_FAILED = Ended(Status.INTERNAL, "internal error of the host", "the host failed")
+_FAILED = Ended(Status.INTERNAL, "internal error of the host", "the host failed", How.FAILED)
 
 
 class _Resumable(NamedTuple):
@@ -143,6 +146,7 @@ class Service:
         try:
             grant = self._gate.enter(call)
         except Refused as refused:
+            self._host.refused(refused)
             call.send(messages.write_refusal(refused), flush=False)
             return Status.OK, ""
         data = call.receive(FIRST_MESSAGE_SECONDS)
@@ -156,6 +160,7 @@ class Service:
                 return self._hold_session(call, grant, first)
         except Refused as refused:
             log.warning("a session of %s is refused: %s", call.peer, refused.message)
+            self._host.refused(refused)
             call.send(messages.write_refusal(refused), flush=False)
             return Status.OK, ""
 
@@ -215,15 +220,16 @@ class Service:
             else:
                 ended = attend(session, admission.manifests, call)
         except CallGone as error:
-            ended = Ended(Status.INTERNAL, "", str(error))
+            ended = Ended(Status.INTERNAL, "", str(error), How.GONE)
         finally:
             with self._lock:
                 del self._running[call.number]
                 self._resumable.pop(session.name, None)
-            self._host.end(session, ended.why)
+            self._host.end(session, ended.why, ended.how)
             if admission.manifests is not None:
                 admission.manifests.close()
-            self._gate.ended(grant, session=session.name, why=ended.why, device_nanoseconds=session.busy_nanoseconds)
+            worked = session.counts().get(DEVICE_TIME, 0)
+            self._gate.ended(grant, session=session.name, why=ended.why, device_nanoseconds=worked)
         return ended.status, ended.details
 
 
@@ -235,8 +241,8 @@ def _entrance() -> Entrance:
 
 def describe(host: Host) -> bytes:
     usage = host.usage
+    totals = host.totals(usage)
     known = [each.memory for each in usage if each.memory is not None]
-    busy = host.busy_nanoseconds
     return admin_pb2.DescribeReply(
         host_version=version(),
         tape_version_min=TAPE_VERSION_MIN,
@@ -245,12 +251,25 @@ def describe(host: Host) -> bytes:
         sessions=host.sessions,
         session_limit=host.session_limit,
         uptime_seconds=host.uptime,
-        memory_used=None if busy is None or len(known) < len(usage) else sum(known),
-        busy_nanoseconds=busy,
+        memory_used=None if len(known) < len(usage) else sum(known),
+        busy_nanoseconds=totals.counts.get(DEVICE_TIME, 0),
         open=[
-            admin_pb2.OpenSession(name=each.name, program=each.program, pid=each.pid, memory_used=each.memory)
+            admin_pb2.OpenSession(
+                name=each.name,
+                program=each.program,
+                pid=each.pid,
+                memory_used=each.memory,
+                memory_quota=each.quota,
+                seconds=each.seconds,
+                counts=each.counts,
+            )
             for each in usage
         ],
+        opened=totals.opened,
+        opening=totals.opening,
+        refused=totals.refused,
+        ended=totals.ended,
+        counts=totals.counts,
     ).SerializeToString()
 
 
@@ -266,18 +285,20 @@ def hold(name: str, talk: Callable[[], str]) -> Ended:
         talk: takes them, and gives how the guest has ended the session.
     """
     try:
-        return Ended(Status.OK, "", talk())
+        why = talk()
+        return Ended(Status.OK, "", why, How.GOODBYE if why == _GOODBYE else How.LEFT)
     except (CallGone, DeadTransport) as error:
-        return Ended(Status.INTERNAL, "", str(error))
+        return Ended(Status.INTERNAL, "", str(error), How.GONE)
     except MessageRefused as refused:
         status, details = refused.args
-        return Ended(status, details, f"the guest broke the protocol: {details}")
+        return Ended(status, details, f"the guest broke the protocol: {details}", How.PROTOCOL)
     except ProtocolError as error:
         log.error("session %s: the guest broke the protocol: %s", name, error)
-        return Ended(Status.INTERNAL, f"session {name} is ended: {error}", f"the guest broke the protocol: {error}")
+        why = f"the guest broke the protocol: {error}"
+        return Ended(Status.INTERNAL, f"session {name} is ended: {error}", why, How.PROTOCOL)
     except Exception:
         log.exception("session %s: the host failed", name)
-        return Ended(Status.INTERNAL, f"session {name} is ended: internal error of the host", "the host failed")
+        return _FAILED._replace(details=f"session {name} is ended: internal error of the host")
 
 
 def attend(session: RemoteSession, objects: Objects | None, call: Call) -> Ended:
@@ -294,7 +315,7 @@ def attend(session: RemoteSession, objects: Objects | None, call: Call) -> Ended
                 session.wait(LEAVING_SECONDS)  # its last messages may be on their way to the process
                 return "the guest ended the stream"
             if isinstance(_message(data), messages.Goodbye):
-                return "goodbye"
+                return _GOODBYE
             raise ProtocolError(f"{_PROCESSES}, and this message came to the host instead; {_UPGRADE}")
         return ""
 
@@ -318,7 +339,7 @@ def converse(admission: Admission, call: Call) -> str:
             if admission.manifests is not None:
                 admission.manifests.part(*message)
         elif isinstance(message, messages.Goodbye):
-            return "goodbye"
+            return _GOODBYE
         else:
             raise ProtocolError(
                 message.why if isinstance(message, messages.Malformed) else "a second Hello in one session"

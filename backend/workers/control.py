@@ -17,9 +17,12 @@ import socket
 from types import TracebackType
 from typing import Any
 
+from farlane.backend.device.base import MEMORY_PARTS, MemoryMap
+
 PACKET_BYTES = 64 << 10
 BULK_LIMIT = 300 << 20  # an image is the largest thing sent
 TEXT_CHARACTERS = 4096  # of what is said for people
+MAP_BYTES = 1 << 20
 
 
 class Kind(enum.IntEnum):
@@ -34,14 +37,16 @@ class Kind(enum.IntEnum):
     USAGE = 3  # a question
     INTERRUPT = 4  # the guest has gone
     CLOSE = 5
+    MAP = 6  # a question
     # to the host
     READY = 16  # what the device is
     UNAVAILABLE = 17  # text: why there is no device
     OPENED = 18  # window, quota
     REFUSED = 19  # text
-    USED = 20  # memory, busy
+    USED = 20  # memory, counts
     OBJECT = 21  # bytes of a guest's object: identity, last
-    ENDED = 22  # the session is over: status, details, why, busy
+    ENDED = 22  # the session is over: status, details, why, how, counts
+    MAPPED = 23  # a memory map, as bytes beside it
     # both ways
     IMAGE = 32  # its digest; its bytes
     COMPILER = 33  # wanted; a descriptor of one, or none where it has all that it gets
@@ -150,3 +155,20 @@ class Control:
 
 def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def write_map(found: MemoryMap | None) -> bytes:
+    """A memory map as MAPPED has it."""
+    found = found or MemoryMap()
+    return json.dumps([list(found.allocations), list(found.groups)]).encode()
+
+
+def read_map(data: bytes) -> MemoryMap:
+    """Raises ValueError or TypeError: it is none."""
+    if len(data) > MAP_BYTES:
+        raise ValueError(f"a memory map of {len(data)} bytes")
+    allocations, groups = json.loads(data)
+    return MemoryMap(
+        [(int(start), int(size), str(label)) for start, size, label in allocations[:MEMORY_PARTS]],
+        [(int(start), int(physical), int(length)) for start, physical, length in groups[:MEMORY_PARTS]],
+    )

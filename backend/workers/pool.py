@@ -24,6 +24,7 @@ from farlane.backend.device.base import Description
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.host.host import Reason, Refused
+from farlane.backend.system import log as logs
 from farlane.backend.workers import compiling, confinement
 from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.sharing import NoService, Sharing, environment
@@ -41,7 +42,13 @@ class Worker:
     """One process, from its start to its end."""
 
     def __init__(
-        self, device: str, options: DeviceOptions, variables: dict[str, str], log_level: str, *, confined: bool = False
+        self,
+        device: str,
+        options: DeviceOptions,
+        variables: dict[str, str],
+        logged: logs.Wanted,
+        *,
+        confined: bool = False,
     ) -> None:
         self._variables = variables
         self._confined = confined
@@ -54,7 +61,7 @@ class Worker:
                 [
                     sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
                     options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
-                    "--log-level", log_level,
+                    "--log-level", logged.level, "--log-format", logged.format,
                 ],
                 pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )  # fmt: skip
@@ -167,7 +174,7 @@ class WorkerPool:
         limit: int = 64,
         sharing: Sharing = Sharing.TIME,
         options: DeviceOptions = DEFAULT,
-        log_level: str = "warning",
+        logged: logs.Wanted = logs.DEFAULT,
         confined: bool = False,
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
@@ -180,7 +187,7 @@ class WorkerPool:
         self._options = options
         self._warm = warm
         self._limit = limit
-        self._log_level = log_level
+        self._logged = logged
         self.confined = confined
         self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
         self._changed = threading.Condition()
@@ -215,7 +222,7 @@ class WorkerPool:
             raise DeviceUnavailable(str(error)) from None
         if self.confined:
             variables = confinement.variables(variables)
-        worker = Worker(self.device, self._options, variables, self._log_level, confined=self.confined)
+        worker = Worker(self.device, self._options, variables, self._logged, confined=self.confined)
         try:
             worker.wait_ready()
         except BaseException:

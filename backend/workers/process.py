@@ -39,7 +39,7 @@ from farlane.backend.server.edge import server_of_process
 from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN, Status, converse, hold
 from farlane.backend.system import log as logs
 from farlane.backend.workers import confinement
-from farlane.backend.workers.control import TEXT_CHARACTERS, Control, Gone, Kind, Message
+from farlane.backend.workers.control import TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
 from farlane.backend.workers.output import StandardError, StandardOutput
 
 log = logging.getLogger("farlane.workers")
@@ -238,7 +238,9 @@ class _Worker:
                 self._server = server_of_process(self._serve_call, self._cancelled, self._security)
             self._server.adopt(message.take_descriptor(), message.fields["way"])
         elif message.kind is Kind.USAGE:
-            self._control.send(Kind.USED, memory=session.used_bytes, busy=session.busy_nanoseconds)
+            self._control.send(Kind.USED, memory=session.used_bytes, counts=session.counts())
+        elif message.kind is Kind.MAP:
+            self._control.send(Kind.MAPPED, bulk=write_map(session.memory_map()))
         elif message.kind is Kind.INTERRUPT:
             session.interrupt()
             if self._begun.locked() and not self._over.wait(_GONE_SECONDS):
@@ -288,7 +290,7 @@ class _Worker:
         details, why = ended.details[:TEXT_CHARACTERS], ended.why[:TEXT_CHARACTERS]
         try:
             self._control.send(
-                Kind.ENDED, status=int(ended.status), details=details, why=why, busy=session.busy_nanoseconds
+                Kind.ENDED, status=int(ended.status), details=details, why=why, how=ended.how, counts=session.counts()
             )
         except Gone:
             os._exit(1)  # as the lifeline's thread does
@@ -334,6 +336,7 @@ def main(argv: list[str] | None = None) -> int:
         "--lifeline", type=int, required=True, help="file descriptor of a pipe that the host holds open"
     )
     parser.add_argument("--log-level", choices=logs.LEVELS, default="warning")
+    parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
     parser.add_argument(
         "--confined", metavar="wholly|partly|not", help="how much of its files' confinement is enforced"
     )
@@ -341,7 +344,7 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's: the host decides what becomes of its sessions
     _end_with_host(arguments.lifeline)
     complaints = StandardError() if arguments.device == "cupy" else None
-    logs.configure(arguments.log_level)
+    logs.configure(logs.Wanted(arguments.log_level, arguments.log_format))
     sys.setswitchinterval(SWITCH_SECONDS)
     control = Control(socket.socket(fileno=arguments.control))
     try:

@@ -17,12 +17,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from farlane.backend.device.base import CudaError, Description, Window
+from farlane.backend.device.base import CudaError, Description, MemoryMap, Window
 from farlane.backend.errors import ProtocolError
+from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.host import Ended, Reason, Refused
 from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
+from farlane.backend.workers import control
 from farlane.backend.workers.control import Gone, Kind, Message
 from farlane.backend.workers.pool import Worker, WorkerPool
 
@@ -34,6 +36,8 @@ log = logging.getLogger("farlane.workers")
 _INTERNAL = 13  # gRPC's
 _USAGE_SECONDS = 0.25  # for a worker to say what it uses; else what it said last holds
 _FRESH_SECONDS = 0.05
+_MOST_COUNTS = 64
+_MOST = (1 << 64) - 1  # what admin.proto has room for
 
 
 class SessionProcesses:
@@ -108,7 +112,8 @@ class WorkerSession:
         self._wake: Callable[[], None] | None = None
         self._objects: Objects | None = None
         self._memory: int | None = 0
-        self._busy = 0
+        self._counts: dict[str, int] = {}
+        self._map: MemoryMap | None = None
         self._answers, self._answered = 0, float("-inf")
         try:
             for digest in known:
@@ -156,11 +161,20 @@ class WorkerSession:
         self._ask()
         return 0 if self._closed else self._memory
 
-    @property
-    def busy_nanoseconds(self) -> int:
-        """For how long the device has worked for it."""
+    def counts(self) -> dict[str, int]:
+        """What it has done and sent so far."""
         self._ask()
-        return self._busy
+        return self._counts
+
+    def memory_map(self) -> MemoryMap | None:
+        """See `host.RemoteSession`."""
+        with self._changed:
+            self._map = None
+            if not self._closed and not self._ended:
+                with contextlib.suppress(Gone):
+                    self._control.send(Kind.MAP)
+                    self._changed.wait_for(lambda: self._map is not None or self._ended, _USAGE_SECONDS)
+            return self._map
 
     def _ask(self) -> None:
         with self._changed:
@@ -198,7 +212,7 @@ class WorkerSession:
                 if not self._closed:
                     why = f"its process ended: {self._fate(error)}"
                     log.error("session %s is lost: %s", self.name, why)
-                    self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why))
+                    self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why, How.LOST))
                 return
             except (KeyError, TypeError, ValueError) as error:
                 log.error("session %s: its process says what is no message, and is ended: %r", self.name, error)
@@ -208,7 +222,7 @@ class WorkerSession:
         fields = message.fields
         if message.kind is Kind.USED:
             with self._changed:
-                self._memory, self._busy = fields["memory"], int(fields["busy"])
+                self._memory, self._counts = fields["memory"], _counts(fields["counts"])
                 self._answers, self._answered = self._answers + 1, time.monotonic()
                 self._changed.notify_all()
         elif message.kind is Kind.IMAGE:
@@ -221,8 +235,14 @@ class WorkerSession:
         elif message.kind is Kind.COMPILER:
             self._start_compiler()
         elif message.kind is Kind.ENDED:
-            self._busy = int(fields["busy"])
-            self._end(Ended(int(fields["status"]), str(fields["details"]), str(fields["why"])))
+            self._counts = _counts(fields["counts"])
+            how = How(fields["how"])
+            self._end(Ended(int(fields["status"]), str(fields["details"]), str(fields["why"]), how))
+        elif message.kind is Kind.MAPPED:
+            found = control.read_map(message.bulk())
+            with self._changed:
+                self._map = found
+                self._changed.notify_all()
         else:
             raise ValueError(f"a message {message.kind.name}")
 
@@ -278,3 +298,10 @@ class WorkerSession:
             self._closed = True
             self.images.close()
         self._release(self._worker)
+
+
+def _counts(said: object) -> dict[str, int]:
+    """What a worker counts: a guest may have taken it over. Raises ValueError."""
+    if not isinstance(said, dict) or len(said) > _MOST_COUNTS:
+        raise ValueError("no counts")
+    return {str(name): min(max(0, int(number)), _MOST) for name, number in said.items()}

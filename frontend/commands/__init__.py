@@ -5,5 +5,6 @@ HELP = {
     "env": 'print what makes a shell\'s programs guests of a host: eval "$(farlane env --host URL)"',
     "run": "run a CUDA program on a host, or on an embedded host with the simulated device",
     "setup": "show or change settings that last: whether NVIDIA's own runtime in stripped programs may run",
+    "top": "what runs on a host: its sessions, live in a terminal, as a table, or as JSON",
     "smi": "what nvidia-smi prints, for a host: memory, utilization, sessions",
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from farlane.frontend import manifests, settings, shim_library, steering
 from farlane.frontend import program as programs
 from farlane.frontend import report as reports
+from farlane.frontend import timeline as timelines
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import add_access, parse_url, set_access
@@ -52,6 +53,11 @@ class RunCommand:
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
         parser.add_argument(
             "--report", metavar="text|json:FILE", help="report round trips, calls and bytes when the program ends"
+        )
+        parser.add_argument(
+            "--timeline",
+            metavar="FILE",
+            help="write when the program's calls, groups, kernels and loops began and ended, for Perfetto",
         )
         parser.add_argument(
             "--timing",
@@ -117,12 +123,16 @@ class RunCommand:
         outer = _leave_guest()
         set_access(arguments)
         write_report = _report_writer(arguments.report)
+        timeline = None if arguments.timeline is None else _writable(arguments.timeline, "the timeline")
         checks = _checks(arguments)
         mode = shim_library.deferral_mode(arguments.defer)
         shim_library.require_built()
         path = programs.find(words[0])
         host = arguments.host or os.environ.get("FARLANE_HOST")
         with contextlib.ExitStack() as stack:
+            spans = None
+            if timeline is not None:
+                spans = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-timeline-")))
             if host:
                 memory = (arguments.device_memory, arguments.memory_policy, arguments.memory_trace)
                 if arguments.device or arguments.capability or arguments.quota or any(memory):
@@ -137,6 +147,8 @@ class RunCommand:
                 quota = parse_size(arguments.quota) if arguments.quota else None
                 counted = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
                 extra = _host_options(arguments, counted)
+                if spans is not None:
+                    extra += ("--timeline", str(spans))
                 # The GPU of a host in a guest is the guest's own.
                 around = outer if arguments.device == "cupy" else None
                 embedded = EmbeddedHost(arguments.device or "sim", quota, extra, around)
@@ -163,6 +175,7 @@ class RunCommand:
                 checks=checks,
                 interop=interop,
                 transport=arguments.transport,
+                timeline=None if spans is None else str(spans / f"{timelines.GUEST}%p.jsonl"),
                 priority=arguments.priority,
             )
             steering.steer(environment, arguments.device, None if embedded else host)
@@ -177,10 +190,12 @@ class RunCommand:
             killed, status = ended < 0, ended if ended >= 0 else 128 - ended  # the status as a shell has it
             report = reports.collect(folder, mode, seconds, status)
             if embedded is not None:
-                told = bool(write_report or arguments.memory_trace)
+                told = bool(write_report or arguments.memory_trace or spans)
                 embedded.close(abandoned=killed and not told)  # only then has it written everything
                 if told:
                     report.add_host(counted)
+            if spans is not None and timeline is not None:
+                print(f"farlane: {timelines.write(spans, timeline)}", file=sys.stderr)
         if write_report:
             write_report(report)
         if arguments.error_exitcode is not None and report.sections.get("check", {}).get("errors"):
@@ -278,12 +293,18 @@ def _report_writer(target: str | None) -> Callable[[reports.Report], object] | N
         )
     if name == "-":
         return lambda report: sys.stdout.write(report.json())
+    path = _writable(name, "the report")
+    return lambda report: path.write_text(report.json())
+
+
+def _writable(name: str, what: str) -> Path:
+    """The file, which is there now. Raises UserError before the program runs, so that no run is wasted."""
     path = Path(name)
     try:
         path.touch()
     except OSError as error:
-        raise UserError(f"cannot write the report to {name}: {error.strerror}", status=2) from error
-    return lambda report: path.write_text(report.json())
+        raise UserError(f"cannot write {what} to {name}: {error.strerror}", status=2) from error
+    return path
 
 
 def _execute(words: list[str], path: Path, environment: dict[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""`farlane smi`: nvidia-smi for the host whose device a program uses. Under `farlane run` it is `nvidia-smi`, too (docs/nvml.md)."""
+"""`farlane smi`: nvidia-smi for the host whose device a program uses. It is `nvidia-smi` under `farlane run`."""
 
 from __future__ import annotations
 

@@ -164,6 +164,7 @@ class GpuContext(Lifetime):
             self._streams.check(stream)
             self._go_on()
             self._launcher.launch(function, shape, parameters, stream.handle)
+            self.direct.launches += 1
             self._printing |= function.module.prints
         except DriverError as error:
             self._lost = self._lost or error.code in STICKY
@@ -182,8 +183,10 @@ class GpuContext(Lifetime):
         self._go_on()
         self._printing |= any(step.function is not None and step.function.module.prints for step in body.steps)
         stop = self._watched(lambda: self.repeater.repeat(body, columns, results))
-        if stop is not None and stop.error is not None and stop.error.sticky:
-            self._lost = True
+        if stop is not None:
+            of_each = sum(step.function is not None for step in body.steps)
+            self.direct.launches += of_each * stop.iterations  # not those of an iteration that ended early
+            self._lost = self._lost or (stop.error is not None and stop.error.sticky)
         return stop
 
     def take_output(self) -> tuple[bytes, bytes]:

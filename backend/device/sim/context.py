@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device import reports
 from farlane.backend.device.allocations import MAPPED, Allocation
-from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, Rows, Window
+from farlane.backend.device.base import LEGACY_STREAM, Context, CudaError, LaunchShape, MemoryMap, Rows, Window
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.plan import Body, Columns, Results, Stop
@@ -40,8 +40,6 @@ from farlane.backend.plane import Budget, Direct, Entry, Gate
 
 if TYPE_CHECKING:
     from farlane.backend.device.sim.memory.turn import Turn
-    from farlane.backend.device.sim.observers.modelling import ModelObserver
-
 
 _MAX_DYNAMIC_SHARED = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
 _NON_PORTABLE_CLUSTERS = 14  # cudaFuncAttributeNonPortableClusterSizeAllowed
@@ -85,17 +83,20 @@ class SimContext(Context):
         self.looks_ahead = self._memory.looks_ahead
         self.window: Window = self._memory.guest
         if modelled is not None:
-            self._observers.add(_model_observer(*modelled, self._memory))
+            from farlane.backend.device.sim.observers.modelling import ModelObserver  # few sessions want it
+
+            self._observers.add(ModelObserver.of(*modelled, self._memory))
         if self._observers or self._memory.attended:
             self.direct.disable()
         self._runtime = Runtime(self._memory, self._observers, limits.attributes, self.direct.speak)
+        self.compilations = self._runtime.compilations
         self._begin()
 
     def _begin(self) -> None:
         self._timeline = Timeline()
         self._launcher = Launcher(
-            self._memory, self._pool, self._limits, self._runtime, self._observers, self.direct, self._options.tiers
-        )
+            self._memory, self._pool, self._limits, self._runtime, self._observers, self.direct, self._options.tiers,
+        )  # fmt: skip
         self._layout = Layout(self._launcher, self.direct)
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
@@ -300,6 +301,12 @@ class SimContext(Context):
     def used_bytes(self) -> int:
         return self._memory.allocations.bytes + self._memory.physical.bytes
 
+    def counts(self) -> dict[str, int]:
+        return super().counts() | self.compilations.counts()
+
+    def memory_map(self) -> MemoryMap:
+        return self._memory.map()
+
     def report(self) -> dict[str, dict[str, int]]:
         return self._memory.report()
 
@@ -389,12 +396,3 @@ def _memory(
         observers.add(TraceRecorder(Path(oversubscription.trace.replace("{}", str(number))), memory))
         memory.residency.on_touch = observers.touched
     return memory
-
-
-def _model_observer(wanted: Settings, session: int, memory: Memory) -> ModelObserver:
-    """What records a session for the model of the memory system."""
-    from farlane.backend.device.sim.observers.modelling import ModelObserver
-
-    if memory.attended:  # its page table says where pages are now, not where they were
-        return ModelObserver(wanted, session, None)
-    return ModelObserver(wanted, session, lambda page_bytes: memory.open_space(page_bytes).page_table)

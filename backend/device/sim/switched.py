@@ -85,6 +85,16 @@ class SwitchedContext(SimContext):
         with self._working:
             super().reset()
 
+    def counts(self) -> dict[str, int]:
+        turns, savings = self._task.counts, self._residency.savings
+        return super().counts() | {
+            "switches": turns.switches,
+            "device_wait_nanoseconds": turns.waited_nanoseconds,
+            "granules_saved": savings.granules,
+            "bytes_saved": savings.bytes_saved,
+            "bytes_restored": savings.bytes_restored,
+        }
+
     def report(self) -> dict[str, dict[str, int]]:
         counts = {"priority": self._task.priority, **asdict(self._task.counts), **asdict(self._residency.savings)}
         return {**super().report(), "switching": counts}

@@ -6,10 +6,12 @@
 //!
 //! - `replay` (this page): groups, and the replies to them
 //! - [`control`]: what the control plane is asked for
+//! - [`counts`]: what metrics show of a session
 //! - `walk`: the walk over records; `work`: what is done here; `making`: streams and events
 //! - [`errors`]: deferred and sticky errors, and the contexts that are lost
 //! - [`payloads`]: what the guest names instead of sending it again
 //! - [`placing`]: large copies that go to their place as they arrive
+//! - [`spans`]: when it did what, where somebody wants a timeline
 //! - [`results`]: result records and the replies that carry them
 //! - [`handles`]: what the guest's numbers of streams and events stand for
 //! - [`launches`]: launches that were seen before
@@ -24,6 +26,7 @@
 //! Source: protos/tape.md.
 
 pub mod control;
+pub mod counts;
 pub mod errors;
 pub mod handles;
 pub mod launches;
@@ -32,6 +35,7 @@ mod making;
 pub mod payloads;
 mod placing;
 pub mod results;
+pub mod spans;
 mod walk;
 mod work;
 
@@ -39,12 +43,14 @@ use crate::call::Gone;
 use crate::device::direct::Direct;
 use crate::device::ranges::Rows;
 use control::{Control, End, GroupEnd};
+use counts::Counts;
 use errors::{Errors, Standing};
 use handles::Table;
 use launches::Launches;
 use loops::{Loops, Prices};
 use payloads::Payloads;
 use results::{Closing, Results};
+use spans::{Kind, Spans};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use walk::Walk;
@@ -95,6 +101,10 @@ pub struct Replay<L, H> {
     streams: Arc<Table>,
     events: Arc<Table>,
     results: Results,
+    counts: Arc<Counts>,
+    spans: Option<Box<Spans>>,
+    /// The group has had results that were sent before its end.
+    answered: bool,
     group: u64,
     group_bytes: usize,
     /// Of the message that comes next, what has been replayed already.
@@ -107,7 +117,8 @@ pub struct Replay<L, H> {
 
 impl<L, H> Replay<L, H> {
     #[must_use]
-    pub fn new(version: u32, bounds: Bounds, prices: Prices, shared: Shared) -> Self {
+    /// `spans`: it keeps when it did what.
+    pub fn new(version: u32, bounds: Bounds, prices: Prices, shared: Shared, spans: bool) -> Self {
         let Shared { direct, standing, payloads, streams, events } = shared;
         Self {
             version,
@@ -121,6 +132,9 @@ impl<L, H> Replay<L, H> {
             events,
             standing,
             results: Results::default(),
+            counts: Arc::default(),
+            spans: spans.then(Box::default),
+            answered: false,
             group: 1,
             group_bytes: 0,
             placed: 0,
@@ -133,6 +147,30 @@ impl<L, H> Replay<L, H> {
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.launches.len()
+    }
+
+    /// What metrics show.
+    #[must_use]
+    pub fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+
+    /// When it did what, if that was to be kept.
+    #[must_use]
+    pub fn spans(&self) -> Option<&Spans> {
+        self.spans.as_deref()
+    }
+
+    /// When something begins, if that is to be kept.
+    fn begin_span(&self) -> Option<u64> {
+        self.spans.as_ref().map(|_| spans::monotonic())
+    }
+
+    /// Something has ended that may have begun.
+    fn end_span(&mut self, kind: Kind, number: u64, began: Option<u64>) {
+        if let (Some(spans), Some(began)) = (&mut self.spans, began) {
+            spans.add(kind, number, began);
+        }
     }
 
     /// The plans of a template.
@@ -159,6 +197,10 @@ impl<L, H> Replay<L, H> {
             let (size, limit) = (records.len(), self.bounds.message_bytes);
             return Err(End::Broken(format!("a message of {size} bytes of records; at most {limit} are allowed")));
         }
+        if self.placed > 0 {
+            self.counts.records.add(1);
+            self.counts.bytes_in.add(self.placed as u64);
+        }
         self.group_bytes += std::mem::take(&mut self.placed);
         let begins_group = self.group_bytes == 0;
         self.group_bytes += records.len();
@@ -168,14 +210,17 @@ impl<L, H> Replay<L, H> {
                 self.bounds.credit_bytes
             )));
         }
+        self.counts.bytes_in.add(records.len() as u64);
         self.direct.enter();
+        let span = self.begin_span();
         Walk { replay: self, control, sink }.records(records, begins_group)?;
         if !last {
+            self.end_span(Kind::Group, group, span);
             return self.pass_on(sink);
         }
         self.group += 1;
         self.group_bytes = 0;
-        self.end_group(control, sink, group)
+        self.end_group(control, sink, group, span)
     }
 
     /// Whether the address is one, and no refused allocation could be meant.
@@ -196,7 +241,14 @@ impl<L, H> Replay<L, H> {
         if self.results.len() == 0 {
             return Ok(());
         }
-        self.results.reply(&self.direct, self.group, None, sink).map_err(|Gone| End::Gone)
+        self.answered = true;
+        self.reply(self.group, None, sink)
+    }
+
+    fn reply<A>(&mut self, group: u64, closing: Option<&Closing>, sink: &mut dyn Sink) -> Result<(), End<A>> {
+        let bytes = self.results.reply(&self.direct, group, closing, sink).map_err(|Gone| End::Gone)?;
+        self.counts.bytes_out.add(bytes as u64);
+        Ok(())
     }
 
     fn end_group<C: Control<Launch = L, Plan = H>>(
@@ -204,6 +256,7 @@ impl<L, H> Replay<L, H> {
         control: &mut C,
         sink: &mut dyn Sink,
         group: u64,
+        span: Option<u64>,
     ) -> Result<(), End<C::Abort>> {
         let mut said = GroupEnd::default();
         if self.direct.take_spoken() | self.asked {
@@ -229,7 +282,12 @@ impl<L, H> Replay<L, H> {
             printed: said.printed,
             complaints: said.complaints,
         };
-        self.results.reply(&self.direct, group, Some(&closing), sink).map_err(|Gone| End::Gone)
+        self.end_span(Kind::Group, group, span); // the guest goes on with the reply
+        self.counts.groups.add(1);
+        if std::mem::take(&mut self.answered) || self.results.len() > 0 {
+            self.counts.round_trips.add(1);
+        }
+        self.reply(group, Some(&closing), sink)
     }
 }
 

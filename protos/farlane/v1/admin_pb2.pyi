@@ -12,7 +12,28 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("host_version", "tape_version_min", "tape_version_max", "devices", "sessions", "session_limit", "uptime_seconds", "memory_used", "busy_nanoseconds", "open")
+    __slots__ = ("host_version", "tape_version_min", "tape_version_max", "devices", "sessions", "session_limit", "uptime_seconds", "memory_used", "busy_nanoseconds", "open", "opened", "opening", "refused", "ended", "counts")
+    class RefusedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class EndedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +44,11 @@ class DescribeReply(_message.Message):
     MEMORY_USED_FIELD_NUMBER: _ClassVar[int]
     BUSY_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    OPENING_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     host_version: str
     tape_version_min: int
     tape_version_max: int
@@ -33,16 +59,34 @@ class DescribeReply(_message.Message):
     memory_used: int
     busy_nanoseconds: int
     open: _containers.RepeatedCompositeFieldContainer[OpenSession]
-    def __init__(self, host_version: _Optional[str] = ..., tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[_session_pb2.DeviceDescription, _Mapping]]] = ..., sessions: _Optional[int] = ..., session_limit: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., memory_used: _Optional[int] = ..., busy_nanoseconds: _Optional[int] = ..., open: _Optional[_Iterable[_Union[OpenSession, _Mapping]]] = ...) -> None: ...
+    opened: int
+    opening: int
+    refused: _containers.ScalarMap[str, int]
+    ended: _containers.ScalarMap[str, int]
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, host_version: _Optional[str] = ..., tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[_session_pb2.DeviceDescription, _Mapping]]] = ..., sessions: _Optional[int] = ..., session_limit: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., memory_used: _Optional[int] = ..., busy_nanoseconds: _Optional[int] = ..., open: _Optional[_Iterable[_Union[OpenSession, _Mapping]]] = ..., opened: _Optional[int] = ..., opening: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., ended: _Optional[_Mapping[str, int]] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class OpenSession(_message.Message):
-    __slots__ = ("name", "program", "pid", "memory_used")
+    __slots__ = ("name", "program", "pid", "memory_used", "memory_quota", "seconds", "counts")
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     MEMORY_USED_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_QUOTA_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     program: str
     pid: int
     memory_used: int
-    def __init__(self, name: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., memory_used: _Optional[int] = ...) -> None: ...
+    memory_quota: int
+    seconds: float
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., memory_used: _Optional[int] = ..., memory_quota: _Optional[int] = ..., seconds: _Optional[float] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...

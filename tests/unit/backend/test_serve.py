@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -305,3 +307,37 @@ def test_memory_options_that_mean_nothing(options: list[str], told: str) -> None
     )  # fmt: skip
     assert done.returncode == 1
     assert told in done.stderr
+
+
+def test_the_admin_port(start: Start, tmp_path: Path) -> None:
+    process = start("--listen", f"unix://{tmp_path}/s", "--admin", "0", "--log-level", "info", "--log-format", "json")
+    assert process.stdout
+    line = process.stdout.readline()
+    assert line.startswith("farlane: the host shows itself at http://127.0.0.1:"), line
+    assert listening(process)
+    with urllib.request.urlopen(f"{line.split()[-1]}metrics", timeout=10) as answer:
+        assert b"farlane_sessions_limit 64.0" in answer.read()
+    process.terminate()
+    _, errors = process.communicate(timeout=10)
+    assert process.returncode == 0, errors
+    assert [json.loads(each)["message"] for each in errors.splitlines()] == ["stopping: 0 sessions open"]
+
+
+def test_the_admin_port_is_not_for_other_machines(start: Start, tmp_path: Path) -> None:
+    more = ("--listen", f"unix://{tmp_path}/s", "--folder", str(tmp_path / "none"), "--admin", "0.0.0.0:0")
+    refused = start(*more)
+    _, errors = refused.communicate(timeout=30)
+    assert refused.returncode == 1
+    assert "farlane host init" in errors
+    assert errors.count("\n") == 1
+    insecure = start(*more, "--insecure")
+    assert insecure.stdout
+    assert "http://0.0.0.0:" in insecure.stdout.readline()
+
+
+@pytest.mark.parametrize("place", ["", "x", "127.0.0.1", "127.0.0.1:70000", "unix:///s", "http://127.0.0.1:1"])
+def test_no_place_for_an_admin_port(start: Start, place: str) -> None:
+    process = start("--admin", place)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert "HOST:PORT" in errors

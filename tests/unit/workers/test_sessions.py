@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 import pytest
+from farlane.backend.device.base import MemoryMap
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import TAPE_VERSION_MAX, Host
@@ -24,6 +25,8 @@ from farlane.backend.objects.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from farlane.backend.server.service import describe
+from farlane.backend.workers import control
+from farlane.backend.workers import session as sessions
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.v1 import admin_pb2
@@ -246,6 +249,68 @@ def test_a_lost_process_ends_its_session_alone(tmp_path: Path) -> None:
         first.close()
         second.close()
         hosted.close()
+
+
+def test_what_workers_count(null: Hosted) -> None:
+    """The host asks them; what they have counted stays when they end; their memory map comes as it is."""
+    eventually(lambda: null.pool.busy == 0)
+    before = dict(null.describe().counts)
+    guest = null.guest()
+    name = guest.welcome.session
+    for _ in range(3):
+        assert guest.submit(encode("FENCE", 1, 0)).error == 0
+    assert guest.submit(encode("ALLOCATE", guest.base, 4096)).error == 0
+    session = next(each for each in null.describe().open if each.name == name)
+    assert (session.program, session.memory_used, session.memory_quota) == ("test", 4096, 64 << 20)
+    assert (session.counts["groups"], session.counts["round_trips"], session.counts["records"]) == (4, 3, 4)
+    assert null.host.memory_map(name) == MemoryMap([], [])
+    assert null.host.memory_map("s999") is None
+    opened, ended = null.describe().opened, null.describe().ended["goodbye"]
+    guest.leave()
+    eventually(lambda: null.host.sessions == 0)
+    after = null.describe()
+    assert after.counts["groups"] - before.get("groups", 0) == 4
+    assert (after.opened, after.ended["goodbye"]) == (opened, ended + 1)
+    lost = null.guest()
+    os.kill(lost.session.pid, signal.SIGKILL)
+    eventually(lambda: null.describe().ended["lost"] == after.ended.get("lost", 0) + 1)
+    lost.close()
+
+
+def test_where_a_worker_s_memory_is(tmp_path: Path) -> None:
+    hosted = Hosted(tmp_path, "sim", warm=0)
+    guest = hosted.guest()
+    try:
+        assert guest.submit(encode("ALLOCATE", guest.base, 4096)).error == 0
+        found = hosted.host.memory_map(guest.welcome.session)
+        assert found is not None
+        assert list(found.allocations) == [(guest.base, 4096, "allocation")]
+    finally:
+        guest.leave()
+        hosted.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [[], {"a": "x"}, {str(number): 1 for number in range(1000)}, None, {"a": {}}],
+    ids=lambda said: str(said)[:20],
+)
+def test_counts_that_are_none(said: Any) -> None:
+    """A guest may have taken its worker over."""
+    with pytest.raises((ValueError, TypeError)):
+        sessions._counts(said)
+
+
+def test_counts_stay_within_what_can_be_sent() -> None:
+    assert sessions._counts({"a": -1, "b": 1 << 80}) == {"a": 0, "b": (1 << 64) - 1}
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"[[], 1]", b"[[[1]], []]", b"[[], []" + b" " * (1 << 20) + b"]", b"\xff"]
+)
+def test_maps_that_are_none(data: bytes) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        control.read_map(data)
 
 
 def test_a_lost_process_is_replaced(null: Hosted) -> None:

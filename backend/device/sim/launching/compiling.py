@@ -10,6 +10,7 @@ from collections.abc import Callable
 from farlane.backend import jit
 from farlane.backend.device.sim.runtime.modules import SimFunction, ptx_error
 from farlane.backend.device.sim.runtime.prepared import Prepared
+from farlane.backend.device.sim.runtime.runtime import Runtime
 from farlane.demangle import demangled
 
 _SLOW_COMPILE_S = 1.0
@@ -24,12 +25,18 @@ def whole_clusters(blocks: int, size: int) -> int:
     return max(1, blocks // size) * size
 
 
-def compiled(function: SimFunction, block: tuple[int, int, int], options: jit.Options) -> jit.CompiledKernel:
+def compiled(
+    function: SimFunction, block: tuple[int, int, int], options: jit.Options, runtime: Runtime
+) -> jit.CompiledKernel:
     """A kernel's code for blocks of this shape. Raises CudaError."""
     name = function.name
     kernel = jit.ready(function.module.parsed, name, block, options)
     if kernel is None:
-        kernel = _translate(function, block, options)
+        started = time.monotonic_ns()
+        try:
+            kernel = _translate(function, block, options)
+        finally:
+            runtime.compilations.add(demangled(name), started, time.monotonic_ns())
     function.compiled[block] = kernel
     return kernel
 

@@ -320,12 +320,12 @@ class Launcher:
         """Compiles the kernel of a launch that comes next, if that was not done yet. Raises CudaError."""
         if function.prepared is None and shape.block not in function.compiled:
             self._admission.check(function, shape)
-            compiled(function, shape.block, self.options)
+            compiled(function, shape.block, self.options, self._runtime)
 
     def _prepare(self, function: SimFunction, shape: LaunchShape) -> Prepared:
         """Checks a launch, compiles its kernel if need be, and lays out what compiled code reads of it."""
         self._admission.check(function, shape)
-        kernel = function.compiled.get(shape.block) or compiled(function, shape.block, self.options)
+        kernel = function.compiled.get(shape.block) or compiled(function, shape.block, self.options, self._runtime)
         self._admission.check_shared(function, shape, kernel.info.static_shared)
         cluster = self._admission.cluster(function, shape)
         of_cluster = math.prod(cluster or ())

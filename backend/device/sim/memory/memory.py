@@ -16,11 +16,12 @@ Not thread-safe; one session's thread at a time. Large copies release the GIL.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.device.allocations import Allocation, Allocations
-from farlane.backend.device.base import CudaError
+from farlane.backend.device.base import MEMORY_PARTS, CudaError, MemoryMap
 from farlane.backend.device.base import Window as AddressRange
 from farlane.backend.device.sim.memory.content import Content
 from farlane.backend.device.sim.memory.host_mappings import HostMappingTable
@@ -291,6 +292,15 @@ class Memory(Content):
 
     def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of launches that will come."""
+
+    def map(self) -> MemoryMap:
+        """What is where now. From any thread."""
+        space = self.space
+        ranges = () if space is None else space.translations.table.ranges[:MEMORY_PARTS]
+        return MemoryMap(
+            [part[:3] for part in itertools.islice(self.allocations, MEMORY_PARTS)],
+            [(each.start, each.physical, each.end - each.start) for each in ranges],
+        )
 
     def report(self) -> dict[str, dict[str, int]]:
         """Counts for the report of the run, by section."""

@@ -79,6 +79,13 @@ class ModelObserver(Observer):
         self._kernel_seconds = 0.0
         self._open = True
 
+    @classmethod
+    def of(cls, wanted: Settings, session: int, memory: Memory) -> ModelObserver:
+        """What records a session with this memory."""
+        if memory.attended:  # its page table says where pages are now, not where they were
+            return cls(wanted, session, None)
+        return cls(wanted, session, lambda page_bytes: memory.open_space(page_bytes).page_table)
+
     follows_pages = True
 
     def options(self, options: Options) -> Options:

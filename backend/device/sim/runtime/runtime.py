@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from farlane.backend.device.base import CudaError
+from farlane.backend.device.compilations import Compilations
 from farlane.backend.device.sim.memory.memory import Memory, Part
 from farlane.backend.device.sim.observers.checking import HEAP
 from farlane.backend.device.sim.observers.observer import Observers
@@ -64,6 +65,7 @@ class Runtime:
         speak: Callable[[], None] = lambda: None,
     ) -> None:
         """`speak` is called when there is output to be taken."""
+        self.compilations = Compilations()
         self._memory = memory
         self._speak = speak
         self._observers = observers

@@ -11,11 +11,13 @@ use parking_lot::Mutex;
 use plane::device::launch;
 use plane::device::work::Fault;
 use plane::replay::control::{Attempt, Control, End, GroupEnd, Outcome, Stop};
+use plane::replay::counts::Counts;
 use plane::replay::errors::CudaError;
 use plane::replay::loops::columns;
 use plane::replay::loops::plans::{Plan, Worth};
 use plane::replay::loops::template::Template;
 use plane::replay::loops::Prices;
+use plane::replay::spans::Spans;
 use plane::replay::{Bounds, Shared};
 use plane::{Gone, Received};
 use pyo3::buffer::PyBuffer;
@@ -243,6 +245,7 @@ impl Control for Hand<'_> {
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Replay {
     inner: Mutex<plane::replay::Replay<Py<PyAny>, Py<PyAny>>>,
+    counts: Arc<Counts>,
     hands: Hands,
 }
 
@@ -270,7 +273,7 @@ fn ended(end: End<PyErr>, gone: impl FnOnce() -> PyErr) -> PyErr {
 impl Replay {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (control, direct, standing, payloads, streams, events, *, tape_version, message_bytes, credit_bytes))]
+    #[pyo3(signature = (control, direct, standing, payloads, streams, events, *, tape_version, message_bytes, credit_bytes, spans = false))]
     fn new(
         control: &Bound<'_, PyAny>,
         direct: &Direct,
@@ -281,6 +284,7 @@ impl Replay {
         tape_version: u32,
         message_bytes: usize,
         credit_bytes: usize,
+        spans: bool,
     ) -> PyResult<Self> {
         let bounds = Bounds { message_bytes, credit_bytes };
         let (by_plane, by_control): ([u64; 3], [u64; 3]) = control.getattr("prices")?.extract()?;
@@ -293,14 +297,27 @@ impl Replay {
             streams: streams.inner.clone(),
             events: events.inner.clone(),
         };
-        let inner = plane::replay::Replay::new(tape_version, bounds, prices, shared);
-        Ok(Self { inner: Mutex::new(inner), hands: Hands::new(control)? })
+        let inner = plane::replay::Replay::new(tape_version, bounds, prices, shared, spans);
+        Ok(Self { counts: inner.counts().clone(), inner: Mutex::new(inner), hands: Hands::new(control)? })
+    }
+
+    /// What metrics show. From any thread.
+    fn counts(&self) -> HashMap<&'static str, u64> {
+        self.counts.all().into_iter().collect()
     }
 
     /// Launches that are remembered.
     #[getter]
     fn remembered(&self) -> PyResult<usize> {
         self.locked(|inner| Ok(inner.remembered()))
+    }
+
+    /// When it did what: kind, number, begin, end; and how many spans were not kept.
+    fn spans(&self) -> PyResult<(Vec<(&'static str, u64, u64, u64)>, u64)> {
+        self.locked(|inner| {
+            let (kept, dropped) = inner.spans().map_or((&[][..], 0), Spans::all);
+            Ok((kept.iter().map(|span| (span.kind.name(), span.number, span.began, span.ended)).collect(), dropped))
+        })
     }
 
     /// What the control plane has made of a template.

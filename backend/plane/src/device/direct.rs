@@ -154,6 +154,7 @@ impl Direct {
             }
             Launch::Code(code) if parameters.len() == code.size => self.run(entry, code, parameters),
             Launch::Kernel(kernel) if parameters.len() == kernel.size() && !self.running.lock().interrupted => {
+                self.launches.fetch_add(1, Ordering::Relaxed);
                 self.counters.launches.add();
                 if kernel.prints {
                     self.printing.store(true, Ordering::Relaxed);

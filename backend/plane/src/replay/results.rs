@@ -150,17 +150,18 @@ impl Results {
         })
     }
 
-    /// Sends what there is.
+    /// Sends what there is; gives the bytes of it.
     pub(crate) fn reply(
         &mut self,
         direct: &Direct,
         group: u64,
         closing: Option<&Closing>,
         sink: &mut dyn Sink,
-    ) -> Result<(), Gone> {
+    ) -> Result<usize, Gone> {
         let shown = self.shown.take();
         let padded_shown = shown.as_ref().map_or(0, |shown| padded(shown.size));
-        let head = head(group, self.buffer.len() + padded_shown, closing);
+        let size = self.buffer.len() + padded_shown;
+        let head = head(group, size, closing);
         let sent = match &shown {
             None => sink.send(&[&head, &self.buffer], closing.is_some()),
             Some(shown) => {
@@ -174,7 +175,7 @@ impl Results {
         if self.buffer.capacity() > 4 * CHUNK_BYTES {
             self.buffer = Vec::new();
         }
-        sent
+        sent.map(|()| head.len() + size)
     }
 }
 

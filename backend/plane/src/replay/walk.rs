@@ -3,6 +3,8 @@
 use super::control::{Control, End, Outcome};
 use super::errors::CudaError;
 use super::loops::upcoming;
+use super::spans::Kind;
+use super::work::function_of;
 use super::{results, Replay, Sink};
 use tape::operations::code;
 use tape::{Answer, Plans, Record};
@@ -21,8 +23,9 @@ impl<C: Control> Walk<'_, C> {
         if looks_ahead {
             self.look_ahead(records)?;
         }
-        let mut at = 0;
+        let (mut at, mut number) = (0, 0);
         while at < records.len() {
+            number += 1;
             if let Some(length) = self.launch_again(&records[at..])? {
                 at += length;
                 continue;
@@ -38,6 +41,7 @@ impl<C: Control> Walk<'_, C> {
             }
             at = end;
         }
+        self.replay.counts.records.add(number);
         Ok(())
     }
 
@@ -89,7 +93,13 @@ impl<C: Control> Walk<'_, C> {
             return Ok(done);
         }
         self.replay.asked = true;
-        let outcome = match self.control.operate(record).map_err(End::Abort)? {
+        let span = self.replay.begin_span();
+        let operated = self.control.operate(record).map_err(End::Abort)?;
+        match row.code {
+            code::LAUNCH => self.replay.end_span(Kind::Launch, function_of(record.bytes), span),
+            _ => self.replay.end_span(Kind::Operation, row.code.into(), span),
+        }
+        let outcome = match operated {
             Ok(outcome) => outcome,
             Err(error) => return Ok(Err(error)),
         };

@@ -4,6 +4,7 @@
 use super::control::{Control, End};
 use super::errors::CudaError;
 use super::launches::FIXED;
+use super::spans::Kind;
 use super::walk::Walk;
 use crate::device::launch::Ran;
 use crate::device::objects::Stream;
@@ -13,11 +14,25 @@ use std::sync::atomic::Ordering;
 use tape::operations::code;
 use tape::Record;
 
+/// The handle of a LAUNCH's function.
+pub(super) fn function_of(record: &[u8]) -> u64 {
+    record.get(8..12).and_then(|bytes| bytes.try_into().ok()).map_or(0, |bytes| u32::from_le_bytes(bytes).into())
+}
+
 pub(super) type Done = Option<Result<(), CudaError>>;
 
 impl<C: Control> Walk<'_, C> {
     /// A launch that was seen before; gives the length of its record. `None`: it is another record, or it was not.
     pub(super) fn launch_again(&mut self, records: &[u8]) -> Result<Option<usize>, End<C::Abort>> {
+        let span = self.replay.begin_span();
+        let length = self.launch_known(records)?;
+        if length.is_some() {
+            self.replay.end_span(Kind::Launch, function_of(records), span);
+        }
+        Ok(length)
+    }
+
+    fn launch_known(&mut self, records: &[u8]) -> Result<Option<usize>, End<C::Abort>> {
         let Some(fixed) = records.first_chunk::<FIXED>() else {
             return Ok(None);
         };

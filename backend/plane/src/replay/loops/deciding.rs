@@ -9,6 +9,7 @@ use super::slices::{Made, Sliced};
 use super::upcoming;
 use crate::replay::control::{Control, End};
 use crate::replay::errors::CudaError;
+use crate::replay::spans::Kind;
 use crate::replay::walk::Walk;
 use crate::replay::CHUNK_BYTES;
 use slices::form::{Place, MAXIMUM_MEMORY};
@@ -70,12 +71,19 @@ impl<C: Control> Walk<'_, C> {
         let mut deciding = self.begin(record).map_err(End::Broken)?;
         let (iterations, microseconds) = (record.u64(16), record.u32(24));
         deciding.sliced.answer_into(record.u32(12), &mut deciding.body);
+        if record.flags & CONTINUED == 0 {
+            self.replay.counts.loops_led.add(1);
+        }
         if deciding.reason == Reason::Bound {
+            let begun = deciding.begun;
             let bounds = Bounds {
                 begun: if iterations == 0 { 0 } else { deciding.begun.saturating_add(iterations) },
                 until: (microseconds != 0).then(|| Instant::now() + Duration::from_micros(microseconds.into())),
             };
+            let span = self.replay.begin_span();
             deciding.reason = self.go_on(&mut deciding, &bounds)?;
+            self.replay.end_span(Kind::While, deciding.begun - begun, span);
+            self.replay.counts.iterations.add(deciding.begun - begun);
         }
         let number = deciding.begun << 8 | deciding.reason as u64;
         self.replay.loops.deciding = Some(deciding);

@@ -13,6 +13,7 @@ use super::turns::Turns;
 use super::upcoming;
 use crate::replay::control::{Control, End};
 use crate::replay::errors::CudaError;
+use crate::replay::spans::Kind;
 use crate::replay::walk::Walk;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -40,7 +41,12 @@ impl<C: Control> Walk<'_, C> {
     /// A REPEAT that stands on the tape itself.
     pub(in crate::replay) fn repeat(&mut self, record: &Record<'_>) -> Done<C::Abort> {
         let turns = self.replay.loops.templates.repeat(record).map_err(End::Broken)?;
-        self.turns(turns)
+        self.replay.counts.loops_repeated.add(1);
+        self.replay.counts.iterations.add(turns.left);
+        let (span, iterations) = (self.replay.begin_span(), turns.left);
+        let done = self.turns(turns);
+        self.replay.end_span(Kind::Repeat, iterations, span);
+        done
     }
 
     /// Does iterations.

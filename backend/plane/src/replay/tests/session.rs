@@ -173,7 +173,7 @@ impl Session {
         events.fill(KNOWN, Object { known: Known::Event(event.clone()), control: None });
         let payloads = Arc::new(Payloads::new(1 << 20));
         let shared = Shared { direct: direct.clone(), standing: standing.clone(), payloads, streams, events };
-        let replay = Replay::new(VERSION, bounds, prices, shared);
+        let replay = Replay::new(VERSION, bounds, prices, shared, false);
         let fake = Fake {
             direct,
             asked: vec![],

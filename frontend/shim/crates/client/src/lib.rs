@@ -42,5 +42,5 @@ pub use outgoing::append::Append;
 pub use outgoing::lead::{Lead, LeadHole};
 pub use recorder::{Origin, PredictedLaunch};
 pub use report::counters::{Counter, Counters};
-pub use report::{log, CallSummary, Section};
+pub use report::{log, spans, CallSummary, Section};
 pub use session::{HelloInfo, Session};

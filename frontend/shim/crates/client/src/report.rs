@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 pub mod log;
+pub mod spans;
 
 use crate::{Counters, Mode};
 use std::fmt::Write as _;

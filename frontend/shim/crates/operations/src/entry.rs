@@ -9,6 +9,7 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
+use client::spans;
 use session::call::{Error, Outcome};
 use session::frame::{self, Part};
 use session::function::{Class, Function, Operation};
@@ -24,6 +25,7 @@ use crate::testing;
 pub fn pass(function: Function, first: impl FnOnce() -> Outcome, body: impl FnOnce() -> Outcome) -> Outcome {
     let (class, operation) = (function.class(), function.operation());
     counters::count(class);
+    let span = spans::begin();
     let call = || {
         begin(function, operation);
         let outcome = first().and_then(|()| admit(function, operation, class)).and_then(|()| {
@@ -33,6 +35,9 @@ pub fn pass(function: Function, first: impl FnOnce() -> Outcome, body: impl FnOn
             body()
         });
         end(operation, outcome.err());
+        if let Some(began) = span {
+            spans::call(function.name(), began);
+        }
         outcome
     };
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| Err(report_panic(function)))
@@ -43,6 +48,7 @@ pub fn pass(function: Function, first: impl FnOnce() -> Outcome, body: impl FnOn
 pub fn pass_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T) -> T {
     let operation = function.operation();
     counters::count(function.class());
+    let span = spans::begin();
     let call = || {
         begin(function, operation);
         if deciding::waits() {
@@ -50,6 +56,9 @@ pub fn pass_value<T>(function: Function, otherwise: T, body: impl FnOnce() -> T)
         }
         let value = body();
         end(operation, None);
+        if let Some(began) = span {
+            spans::call(function.name(), began);
+        }
         value
     };
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {

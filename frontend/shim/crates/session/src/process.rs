@@ -235,7 +235,7 @@ fn describe(description: &DeviceDescription) -> Device {
     }
 }
 
-fn program_name() -> String {
+pub fn program_name() -> String {
     let path = std::env::current_exe().ok();
     let name = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "unknown".to_owned())

@@ -5,6 +5,7 @@
 //! anything but credit. A waiter's lock is taken under none.
 
 use crate::incoming::awaited::{Answered, Awaited, Run, Violation};
+use crate::report::spans;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -230,6 +231,7 @@ impl Ledger {
                 let (bytes, work, took) = (sent.bytes, sent.work, sent.sent.elapsed());
                 state.in_flight_bytes -= bytes;
                 state.measure(work, took);
+                spans::group(group, bytes, took);
             }
             other => {
                 let expected = other.map(|sent| sent.group);

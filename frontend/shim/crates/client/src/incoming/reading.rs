@@ -26,6 +26,7 @@ use crate::generated_farlane_v1::HostMessage;
 use crate::incoming::awaited::Answered;
 use crate::incoming::direct;
 use crate::incoming::waiter::{Answer, Waiter};
+use crate::report::spans;
 use crate::shared::Shared;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
@@ -160,14 +161,23 @@ impl Reading {
 
     /// Waits for the outcome; `None` when the session ended first.
     pub(crate) fn wait(&self, shared: &Shared, waiter: &Waiter) -> Option<Answer> {
+        let span = spans::begin();
         self.bring_about(shared, waiter, Waiter::is_over);
-        waiter.wait()
+        let answer = waiter.wait();
+        if let Some(began) = span {
+            spans::wait(began);
+        }
+        answer
     }
 
     /// Waits for the next of a stream of results.
     pub(crate) fn wait_for_next(&self, shared: &Shared, waiter: &Waiter) {
+        let span = spans::begin();
         self.bring_about(shared, waiter, Waiter::has_come);
         waiter.wait_for_next();
+        if let Some(began) = span {
+            spans::wait(began);
+        }
     }
 
     /// Reads until that is so, in turns, or has our thread do it.

@@ -143,6 +143,7 @@ extern "C" fn finish() {
     }
     FINISHED.store(true, Release);
     trace::finish();
+    client::spans::finish(&process::program_name());
 }
 
 #[used]
