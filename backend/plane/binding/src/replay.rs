@@ -241,6 +241,9 @@ impl Control for Hand<'_> {
     }
 }
 
+/// Kind, number, begin, end.
+type SpanOfPython = (&'static str, u64, u64, u64);
+
 /// The replay of one session.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Replay {
@@ -313,7 +316,7 @@ impl Replay {
     }
 
     /// When it did what: kind, number, begin, end; and how many spans were not kept.
-    fn spans(&self) -> PyResult<(Vec<(&'static str, u64, u64, u64)>, u64)> {
+    fn spans(&self) -> PyResult<(Vec<SpanOfPython>, u64)> {
         self.locked(|inner| {
             let (kept, dropped) = inner.spans().map_or((&[][..], 0), Spans::all);
             Ok((kept.iter().map(|span| (span.kind.name(), span.number, span.began, span.ended)).collect(), dropped))
