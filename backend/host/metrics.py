@@ -2,7 +2,7 @@
 
 Owns the names of counts and of metrics. A session counts under the names of COUNTS: the plane (replay/counts.rs) what
 comes and goes on the wire, a device's context (`Context.counts`) what it does. A new count needs a row in COUNTS and
-whoever counts it; every other metric is a row of METRICS.
+the code that counts it; every other metric is a row of METRICS.
 """
 
 from __future__ import annotations

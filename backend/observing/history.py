@@ -3,7 +3,7 @@
 Owns the rows and the thread that takes them, and one snapshot that all who ask within a moment share: so what they
 cost does not grow with how many they are.
 
-Locking: one lock around the snapshot, one around the rows. Whoever takes a snapshot holds the first, and others wait
+Locking: one lock around the snapshot, one around the rows. The thread that takes a snapshot holds the first, and others wait
 for it.
 """
 

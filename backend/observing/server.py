@@ -1,7 +1,7 @@
 """The HTTP server of the admin port: who may ask, how much, and for how long.
 
 Owns the listening socket, the bounds, TLS and the check of who asks. What is answered is routes.py's. On a loopback
-address it speaks plain HTTP with this machine's processes, whoever they are; a page of another site that has its own
+address it speaks plain HTTP with every process of this machine; a page of another site that has its own
 name lead to loopback is refused by the header Host. On any other address it speaks HTTPS with the host's certificate,
 and asks for a token (security/gate.py): in "Authorization: Bearer", or as the password of HTTP's basic
 authentication, which browsers ask their users for.

@@ -83,7 +83,7 @@ class _Compiler:
         return 1
 
     def kill(self) -> None:
-        """It ends when nobody is at this end."""
+        """It ends when this end is closed."""
         if not self._ended:
             self._ended = True
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -167,7 +167,7 @@ class _Worker:
         self._server: Server | None = None
         self._token: str | None = None  # what the guest shows to be let in, where it has come by TLS
         self._security: Security | None = None
-        self._begun = threading.Lock()  # the session's messages come by one call: whoever gets it is that
+        self._begun = threading.Lock()  # held by the one call that the session's messages come by
         self._call: Call | None = None  # that one
         self._resumption: Resumption | None = None
         self._over = threading.Event()

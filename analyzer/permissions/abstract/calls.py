@@ -70,7 +70,7 @@ class Call:
         pushed: whether the calling function has pushed something for this call.
         name: the function's.
         passed: what kernels are passed.
-        apart: whether nobody but the code at hand can see what the device holds (`facts.Facts.apart`).
+        apart: whether the code at hand alone can see what the device holds (`facts.Facts.apart`).
     """
 
     def __init__(

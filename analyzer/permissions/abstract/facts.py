@@ -67,7 +67,7 @@ class Facts:
         self._left, self._all, self._total = 0, PROGRAM, TOTAL
 
     def _apart(self) -> bool:
-        """Whether nobody but the code at hand can see what the device holds: a program that shares no memory with the device,
+        """Whether the code at hand alone can see what the device holds: a program that shares no memory with the device,
         starts no threads and handles no signals. An address in the device's memory comes back then by a copy of the code's
         own alone, or by an unknown function that it calls."""
         shares = interface.SHARES

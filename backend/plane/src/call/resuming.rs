@@ -4,7 +4,7 @@
 //! until the guest says that it has it. When the guest comes again, each tells its count, and the other sends what is behind that anew. A
 //! message that comes by a wire is counted only while that wire is the call's, so none is taken twice, and none is lost.
 //!
-//! Locking: what was sent, then the line. The thread that holds the former may wait for the wire, which whoever replaces it cancels first.
+//! Locking: what was sent, then the line. The thread that holds the former may wait for the wire; the thread that replaces it cancels it first.
 //! Source: protos/tape.md, "Broken connections".
 
 use super::wire::Wire;

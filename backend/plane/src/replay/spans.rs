@@ -1,8 +1,8 @@
 //! When the replay did what, for the timeline of a run (docs/observing.md): messages, loops, launches, what the
 //! control plane does.
 //!
-//! Times are nanoseconds of CLOCK_MONOTONIC. Spans beyond a bound are counted, not kept. A session that nobody wants
-//! a timeline of has none.
+//! Times are nanoseconds of CLOCK_MONOTONIC. Spans beyond a bound are counted, not kept. A session of
+//! which no timeline is wanted has none.
 
 /// Spans of one session.
 const MOST: usize = 200_000;
