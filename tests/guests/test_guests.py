@@ -55,6 +55,7 @@ def test_a_numba_loop_is_one_round_trip(guest: Guest) -> None:
     assert trips == others
 
 
+@pytest.mark.timeout(400)  # hundreds of kernels, all of which are compiled where nothing is cached
 def test_cupy_agrees_with_numpy_and_scipy() -> None:
     """By `farlane run`, which has CuPy compile to PTX; CuPy has NVIDIA's runtime in it (docs/interoperability.md)."""
     done = farlane_run(PYTHON, SCRIPTS / "cupy_libraries.py", timeout=900)
