@@ -23,6 +23,7 @@
 pub mod call;
 pub mod codec;
 mod connection;
+mod counter;
 pub mod device;
 pub mod listening;
 pub mod message;

@@ -41,6 +41,7 @@ mod work;
 
 use crate::call::Gone;
 use crate::device::direct::Direct;
+use crate::device::objects::monotonic;
 use crate::device::ranges::Rows;
 use control::{Control, End, GroupEnd};
 use counts::Counts;
@@ -163,7 +164,7 @@ impl<L, H> Replay<L, H> {
 
     /// When something begins, if that is to be kept.
     fn begin_span(&self) -> Option<u64> {
-        self.spans.as_ref().map(|_| spans::monotonic())
+        self.spans.as_ref().map(|_| monotonic())
     }
 
     /// Something has ended that may have begun.

@@ -316,7 +316,7 @@ impl Server {
         let deadline = Instant::now() + grace;
         while self.wait(deadline.min(Instant::now() + LOOK)) && Instant::now() < deadline {
             for (call, _) in self.inner.calls.lock().values().filter(|(call, _)| call.is_waiting()) {
-                call.cancel(); // its guest finds nobody any more
+                call.cancel(); // its guest comes to no host any more
             }
             self.inner.look(); // nobody else does any more
         }

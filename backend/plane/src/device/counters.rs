@@ -1,15 +1,6 @@
 //! What the plane has done for a context by itself, by kind. One thread counts; any may read.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-#[derive(Default)]
-pub(super) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-    }
-}
+use crate::counter::Counter;
 
 #[derive(Default)]
 pub(super) struct Counters {
@@ -42,6 +33,6 @@ impl Counters {
             ("graphs", &self.graphs),
             ("objects", &self.objects),
         ]
-        .map(|(name, counter)| (name, counter.0.load(Ordering::Relaxed)))
+        .map(|(name, counter)| (name, counter.get()))
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! One thread works at a time; `interrupt` and the switches may be used by any. Whoever gives the memory back holds the [`Gate`] first.
 
-use super::counters::{Counter, Counters};
+use super::counters::Counters;
 use super::gate::Gate;
 use super::host::Code;
 use super::launch::{Entry, Launch, Ran};
@@ -14,6 +14,7 @@ use super::objects::{Event, Stream};
 use super::ranges::{Ranges, Rows};
 use super::room::Room;
 use super::work::{Awaited, Fault, Timed, Tried, Work};
+use crate::counter::Counter;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -149,13 +150,13 @@ impl Direct {
         match &entry.launch {
             Launch::Counted => {
                 self.launches.fetch_add(1, Ordering::Relaxed);
-                self.counters.launches.add();
+                self.counters.launches.add(1);
                 Ran::Done
             }
             Launch::Code(code) if parameters.len() == code.size => self.run(entry, code, parameters),
             Launch::Kernel(kernel) if parameters.len() == kernel.size() && !self.running.lock().interrupted => {
                 self.launches.fetch_add(1, Ordering::Relaxed);
-                self.counters.launches.add();
+                self.counters.launches.add(1);
                 if kernel.prints {
                     self.printing.store(true, Ordering::Relaxed);
                     self.speak();
@@ -168,7 +169,7 @@ impl Direct {
 
     /// A graph was launched.
     pub(super) fn launched_graph(&self) {
-        self.counters.graphs.add();
+        self.counters.graphs.add(1);
     }
 
     fn run(&self, entry: &Entry, code: &Code, parameters: &[u8]) -> Ran {
@@ -181,7 +182,7 @@ impl Direct {
             running.abort = code.launch as usize + code.abort;
         }
         let number = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
-        self.counters.launches.add();
+        self.counters.launches.add(1);
         let started = Instant::now();
         let status = code.run(number, parameters);
         self.running.lock().abort = 0;
@@ -253,7 +254,7 @@ impl Direct {
     /// The driver's.
     pub fn fetch(&self, rows: &Rows, from: u64, stream: &Stream) -> Tried {
         if from == 0 {
-            self.counters.reads.add();
+            self.counters.reads.add(1);
         }
         self.waiting(|work| work.fetch(rows, from, stream))
     }
@@ -290,14 +291,14 @@ impl Direct {
         let _held = self.gate.hold();
         let done = self.is_enabled() && !room.is_attended() && change(room);
         if done {
-            self.counters.objects.add();
+            self.counters.objects.add(1);
         }
         done
     }
 
     /// An object was made or ended.
     pub fn count_object(&self) {
-        self.counters.objects.add();
+        self.counters.objects.add(1);
     }
 
     /// Records the event in the stream.
@@ -305,7 +306,7 @@ impl Direct {
     /// # Errors
     /// The driver's.
     pub fn record(&self, event: &Event, stream: &Stream) -> Tried {
-        self.counters.records.add();
+        self.counters.records.add(1);
         self.work.record(event, stream)
     }
 
@@ -314,7 +315,7 @@ impl Direct {
     /// # Errors
     /// The driver's.
     pub fn wait(&self, stream: &Stream, event: &Event) -> Tried {
-        self.counters.waits.add();
+        self.counters.waits.add(1);
         self.work.wait(stream, event)
     }
 
@@ -325,7 +326,7 @@ impl Direct {
     pub fn synchronize(&self, what: Awaited<'_>) -> Tried {
         let done = self.waiting(|work| work.synchronize(what));
         if done != Ok(false) {
-            self.counters.synchronizations.add();
+            self.counters.synchronizations.add(1);
         }
         done
     }
@@ -335,7 +336,7 @@ impl Direct {
     /// # Errors
     /// The driver's.
     pub fn is_done(&self, what: Awaited<'_>) -> Result<bool, Fault> {
-        self.counters.queries.add();
+        self.counters.queries.add(1);
         self.work.is_done(what)
     }
 
@@ -346,7 +347,7 @@ impl Direct {
     pub fn elapsed(&self, start: &Event, end: &Event) -> Result<Option<f32>, Fault> {
         let found = self.work.elapsed(start, end);
         if found != Ok(None) {
-            self.counters.queries.add();
+            self.counters.queries.add(1);
         }
         found
     }
@@ -369,7 +370,7 @@ impl Direct {
             self.since(started);
         }
         if done != Ok(false) {
-            counter.add();
+            counter.add(1);
         }
         done
     }

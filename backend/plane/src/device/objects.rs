@@ -50,10 +50,7 @@ impl Event {
 
     /// It is now.
     pub fn record(&self) {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the structure is ours. The clock is always there.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-        self.set(now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned());
+        self.set(monotonic());
     }
 
     pub fn set(&self, nanoseconds: u64) {
@@ -75,4 +72,12 @@ impl Event {
     pub fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
+}
+
+/// Now, in nanoseconds of CLOCK_MONOTONIC.
+pub(crate) fn monotonic() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is ours. The clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

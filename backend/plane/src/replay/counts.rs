@@ -1,36 +1,26 @@
 //! What a session has sent and got: counts that metrics show. One thread counts, once for a message, a group or a
 //! loop; any may read.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    /// By the one thread that replays.
-    pub(crate) fn add(&self, number: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed) + number, Ordering::Relaxed);
-    }
-}
+use crate::counter::Counter;
 
 /// See the module's page.
 #[derive(Debug, Default)]
 pub struct Counts {
-    pub(crate) groups: Count,
+    pub(crate) groups: Counter,
     /// Groups that were answered with results, for which a guest waits.
-    pub(crate) round_trips: Count,
+    pub(crate) round_trips: Counter,
     /// On the tape: a loop's REPEAT is one.
-    pub(crate) records: Count,
+    pub(crate) records: Counter,
     /// Bytes of records.
-    pub(crate) bytes_in: Count,
+    pub(crate) bytes_in: Counter,
     /// Bytes of replies.
-    pub(crate) bytes_out: Count,
+    pub(crate) bytes_out: Counter,
     /// REPEATs on the tape.
-    pub(crate) loops_repeated: Count,
+    pub(crate) loops_repeated: Counter,
     /// Loops that a slice decides: WHILEs that begin.
-    pub(crate) loops_led: Count,
+    pub(crate) loops_led: Counter,
     /// Of both.
-    pub(crate) iterations: Count,
+    pub(crate) iterations: Counter,
 }
 
 impl Counts {
@@ -46,6 +36,6 @@ impl Counts {
             ("loops_led", &self.loops_led),
             ("iterations", &self.iterations),
         ]
-        .map(|(name, count)| (name, count.0.load(Ordering::Relaxed)))
+        .map(|(name, count)| (name, count.get()))
     }
 }

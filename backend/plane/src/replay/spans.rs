@@ -4,6 +4,8 @@
 //! Times are nanoseconds of CLOCK_MONOTONIC. Spans beyond a bound are counted, not kept. A session of
 //! which no timeline is wanted has none.
 
+use crate::device::objects::monotonic;
+
 /// Spans of one session.
 const MOST: usize = 200_000;
 
@@ -48,14 +50,6 @@ pub struct Span {
 pub struct Spans {
     kept: Vec<Span>,
     dropped: u64,
-}
-
-/// Now.
-pub(crate) fn monotonic() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the system writes the time there.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 impl Spans {
