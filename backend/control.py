@@ -38,7 +38,7 @@ class Control:
     """What a `Replay` of the plane calls, on the session's thread. Exceptions are results, or end the session (`explain`)."""
 
     def __init__(self, name: str, resources: Resources, opened: Callable[[int, bytes], None] | None = None) -> None:
-        """`opened` is told of the handle and the name of each kernel that the guest opens."""
+        """`opened` gets the handle and the name of each kernel that the guest opens."""
         self.name = name
         self._opened = opened
         self.looks_ahead = resources.context.looks_ahead

@@ -23,6 +23,8 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
+from farlane.backend.system import files
+
 Entry = Callable[[int, int, int], int]
 
 KEPT = 4  # folders of a unit: other versions that use the same cache
@@ -61,10 +63,9 @@ def folder(package: str, *besides: str) -> Path:
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    base = os.environ.get("FARLANE_CACHE_DIR") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "farlane"
+    return (
+        files.cache_folder() / "memory" / f"{package.rpartition('.')[0].rpartition('.')[2]}-{digest.hexdigest()[:32]}"
     )
-    return Path(base) / "memory" / f"{package.rpartition('.')[0].rpartition('.')[2]}-{digest.hexdigest()[:32]}"
 
 
 def _origin(name: str) -> Path:

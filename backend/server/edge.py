@@ -109,9 +109,8 @@ class Edge:
                 listener.close()
             self._remove()
             raise
-        calls = (
-            self._host.session_limit * (2 if self._grace > 0 else 1) + SPARE_CALLS
-        )  # one more where a session is resumed
+        each = 2 if self._grace > 0 else 1  # one more where a session is resumed
+        calls = self._host.session_limit * each + SPARE_CALLS
         service = Service(self._host, name, self._gate, self._grace)
         self._server = Server(
             [(listener.detach(), kind) for listener, kind in sockets],

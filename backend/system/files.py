@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
+
+CACHE = "FARLANE_CACHE_DIR"
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where compiled code is kept from run to run: FARLANE_CACHE_DIR, or the user's cache. What lies there is executed."""
+    base = environment.get(CACHE) or os.path.join(
+        environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "farlane"
+    )
+    return Path(base)
 
 
 def replace(path: Path, data: bytes) -> None:

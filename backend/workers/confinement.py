@@ -15,18 +15,17 @@ Owns the folders, the limits and the variables that a worker gets.
 
 from __future__ import annotations
 
-import contextlib
 import os
+import platform
 import resource
 import sys
 import sysconfig
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 
 from farlane.backend import plane
+from farlane.backend.system.files import CACHE, cache_folder
 
-CACHE = "FARLANE_CACHE_DIR"
 # What the C library, the interpreter and LLVM read of the system. Not /etc: it has others' secrets.
 _SYSTEM = (
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime",
@@ -41,17 +40,9 @@ _PREFIXES = ("PYTHON", "FARLANE_SIM", "FARLANE_JIT", "COV_CORE")
 _FILES = 1024
 
 
-def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Of the kernels that all workers compile for themselves."""
-    base = environment.get(CACHE) or os.path.join(
-        environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "farlane"
-    )
-    return Path(base) / "workers"
-
-
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker, and its cache's folder, which is made."""
-    folder = cache_folder(environment)
+    """The environment of a worker. Its cache's folder, of the kernels that workers compile for themselves, is made."""
+    folder = cache_folder(environment) / "workers"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept = {name: value for name, value in environment.items() if name in _VARIABLES or name.startswith(_PREFIXES)}
     return {**kept, CACHE: str(folder)}
@@ -81,6 +72,4 @@ def restrict_calls() -> None:
 
 def is_supported() -> bool:
     """Whether this system has what the second step needs; what the first one finds is said by the worker."""
-    with contextlib.suppress(OSError):
-        return sys.platform == "linux" and os.uname().machine == "x86_64"
-    return False
+    return sys.platform == "linux" and platform.machine() == "x86_64"

@@ -29,10 +29,9 @@ class Kind(enum.IntEnum):
     """What a message is."""
 
     # to the worker
-    OPEN = (
-        1  # name, tape_version, quota, checks; for a guest that comes by TLS certificate, key, token; where it outlives
-    )
-    # its connection secret, grace
+    # name, tape_version, quota, checks; for a guest that comes by TLS certificate, key, token; where the session
+    # outlives its connection secret, grace
+    OPEN = 1
     CONNECTION = 2  # a descriptor, and what it is for
     USAGE = 3  # a question
     INTERRUPT = 4  # the guest has gone

@@ -32,10 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def directory() -> Path:
-    base = os.environ.get("FARLANE_CACHE_DIR") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "farlane"
-    )
-    return Path(base) / "jit"
+    return files.cache_folder() / "jit"
 
 
 def _digest() -> bytes:
