@@ -1,7 +1,7 @@
 """Faults, as a campaign: what breaks, whom it harms, what stays behind.
 
 Each trial runs two programs on one host, the victim and another one, and does to the host, the victim or the connection what
-`faults.py` has. Then: whatever either has printed is right, up to where it ended; one that did not end well was told why, in a line; the
+`faults.py` has. Then: whatever either has printed is right, up to where it ended; one that did not end well has said why, in a line; the
 other one is unharmed; and the host holds nothing of sessions that are over (memory, descriptors, processes, sessions).
 
     python benchmarks/faults/campaign.py --trials 1000 [--seed 1] [--lanes 2] [--output docs/faults.md] [--only NAME]
@@ -42,9 +42,8 @@ class Outcome:
     transport: str
     workers: str
     number: int
-    ended: str = ""  # "right", "told", "killed"
+    ended: str = ""  # "right", "failed", "killed"
     wrong: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
 
 
 class Program:
@@ -85,16 +84,16 @@ class Program:
             )
         if status < 0:
             return "killed", f"signal {-status}: {said}"
-        told = [line for line in said.splitlines() if line.startswith(("farlane: ", "victim: "))]
-        return ("told", "") if told else ("silent", f"status {status}, and nobody was told: {said!r}")
+        reasons = [line for line in said.splitlines() if line.startswith(("farlane: ", "victim: "))]
+        return ("failed", "") if reasons else ("silent", f"status {status}, and no line says why: {said!r}")
 
 
 class Lane:
     """Two hosts, of threads and of processes, and trials on them, one after the other."""
 
-    def __init__(self, number: int, programs: list[tuple[str, list[str], list[str]]]) -> None:
+    def __init__(self, programs: list[tuple[str, list[str], list[str]]]) -> None:
         self._programs = programs
-        self._hosts = {workers: Served(workers, number) for workers in ("thread", "process")}
+        self._hosts = {workers: Served(workers) for workers in ("thread", "process")}
         for served in self._hosts.values():
             self._settle(served)
 
@@ -123,7 +122,7 @@ class Lane:
             other.process.communicate()
             other = Program(second, second_expected, second_arguments, served, "unix")
         victim = Program(first, first_expected, first_arguments, served, transport)
-        scene = Scene(served, transport, victim.process, random)
+        scene = Scene(served, transport, first, victim.process, random)
         time.sleep(random.uniform(0.0, 1.0))
         try:
             fault.inject(scene)
@@ -132,13 +131,13 @@ class Lane:
         outcome.ended, wrong = victim.end()
         if fault.killed and outcome.ended == "killed":
             wrong = ""
-        elif fault.survived and outcome.ended == "told":
+        elif fault.survived and outcome.ended == "failed":
             wrong = f"it should have gone on: {victim.said}"
         if wrong:
             outcome.wrong.append(f"the victim: {wrong}")
         ended, wrong = other.end()
-        if ended == "told" and not fault.felt:
-            wrong = f"it was told: {other.said}"
+        if ended == "failed" and not fault.felt:
+            wrong = f"it failed: {other.said}"
         if wrong:
             outcome.wrong.append(f"the other one: {wrong}")
         with contextlib.suppress(ProcessLookupError):
@@ -165,7 +164,7 @@ def programs() -> list[tuple[str, list[str], list[str]]]:
     """Executable, arguments, and what it prints, as it does where nothing breaks."""
     source = Path(__file__).with_name("victim.cu")
     executable = str(compile_program(install("13.0"), [source], "victim", Build(2, "sm_75")))
-    served, found = Served("thread", 0), []
+    served, found = Served("thread"), []
     try:
         for seed in range(1, PROGRAMS + 1):
             arguments = [str(seed), str(LINES)]
@@ -187,13 +186,13 @@ def table(outcomes: list[Outcome]) -> str:
         row[outcome.ended] += 1
         row["wrong"] += bool(outcome.wrong)
     text = [
-        "| fault | trials | went on, right | was told | ended by the fault | something was wrong |",
+        "| fault | trials | went on, right | said why it failed | ended by the fault | something was wrong |",
         "|---|---|---|---|---|---|",
     ]
     for fault in FAULTS:
         row = rows[fault.name]
         if row["trials"]:
-            columns = (row["trials"], row["right"], row["told"], row["killed"], row["wrong"])
+            columns = (row["trials"], row["right"], row["failed"], row["killed"], row["wrong"])
             text.append(f"| {fault.name} | " + " | ".join(str(each) for each in columns) + " |")
     return "\n".join(text) + "\n"
 
@@ -216,8 +215,8 @@ def main() -> int:
         numbers.put(number)
     outcomes: list[Outcome] = []
 
-    def work(lane_number: int) -> None:
-        lane = Lane(lane_number, known)
+    def work() -> None:
+        lane = Lane(known)
         try:
             while True:
                 try:
@@ -234,7 +233,7 @@ def main() -> int:
         finally:
             lane.close()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(arguments.lanes)]
+    threads = [threading.Thread(target=work) for _ in range(arguments.lanes)]
     for thread in threads:
         thread.start()
     for thread in threads:

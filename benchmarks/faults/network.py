@@ -1,53 +1,35 @@
 """The way between a guest and a host, on which things go wrong: connections are cut, stand still, or pass little.
 
-Owns a forwarder from a port of this machine to another one, and what it does to the connections that are open.
+Owns what stands still and what is slow. Connections are passed on, and cut, by the proxy of the tests (devtools/cutting.py).
 """
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import struct
 import threading
 import time
-from typing import Literal
 
-Direction = Literal["up", "down"]
-_PIECE = 16 << 10
-_RESET = struct.pack("ii", 1, 0)
+from farlane.frontend.devtools.cutting import CuttingProxy
 
 
-class Way:
-    """Forwards connections to `port`. Closing it resets them."""
+class Way(CuttingProxy):
+    """Forwards connections to `port`. None is cut but by `cut`."""
 
     def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port: int = self._listener.getsockname()[1]
-        self._lock = threading.Lock()
-        self._open: set[tuple[socket.socket, socket.socket]] = set()
-        self._free = {"up": threading.Event(), "down": threading.Event()}
-        for each in self._free.values():
-            each.set()
+        self._free = {up: threading.Event() for up in (True, False)}
+        self.release()
         self._rate: float | None = None  # bytes a second
         self._delay = 0.0
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(port, seed=0, cuts=0)
 
-    def cut(self, how: Literal["reset", "end"]) -> None:
-        """All connections that are open. New ones are forwarded."""
-        with self._lock:
-            pairs = list(self._open)
-        for pair in pairs:
-            for end in pair:
-                with contextlib.suppress(OSError):
-                    if how == "reset":
-                        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-                    end.shutdown(socket.SHUT_RDWR)
+    def passing(self, size: int, up: bool) -> None:
+        self._free[up].wait()
+        time.sleep(self._delay + (size / self._rate if self._rate is not None else 0.0))
 
-    def hold(self, *directions: Direction) -> None:
-        """Nothing passes in these directions until `release`, and nobody is told."""
-        for direction in directions:
-            self._free[direction].clear()
+    def hold(self, *, up: bool = False, down: bool = False) -> None:
+        """Nothing passes in these directions until `release`, and neither side hears of it."""
+        for direction, held in ((True, up), (False, down)):
+            if held:
+                self._free[direction].clear()
 
     def release(self) -> None:
         for each in self._free.values():
@@ -58,52 +40,6 @@ class Way:
         self._rate, self._delay = rate, delay
 
     def close(self) -> None:
-        self._listener.close()
         self.release()
         self.throttle(None)
-        self.cut("reset")
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                guest, _ = self._listener.accept()
-            except OSError:
-                return
-            try:
-                host = socket.create_connection(("127.0.0.1", self._target), 5)
-                host.settimeout(None)
-            except OSError:
-                guest.close()
-                continue
-            with self._lock:
-                self._open.add((guest, host))
-            for source, target, direction in ((guest, host, "up"), (host, guest, "down")):
-                threading.Thread(
-                    target=self._pass, args=(source, target, direction, (guest, host)), daemon=True
-                ).start()
-
-    def _pass(
-        self,
-        source: socket.socket,
-        target: socket.socket,
-        direction: Direction,
-        pair: tuple[socket.socket, socket.socket],
-    ) -> None:
-        with contextlib.suppress(OSError):
-            source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while data := source.recv(_PIECE):
-                self._free[direction].wait()
-                if self._delay:
-                    time.sleep(self._delay)
-                target.sendall(data)
-                if self._rate is not None:
-                    time.sleep(len(data) / self._rate)
-        for end in pair:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        with self._lock:
-            if pair in self._open:
-                self._open.discard(pair)
-                return
-        for end in pair:  # both directions are over
-            end.close()
+        super().close()

@@ -39,22 +39,18 @@ class Held:
 
 
 class Served:
-    """A context manager."""
+    """See the module. To be closed."""
 
-    def __init__(self, workers: str, lane: int) -> None:
+    def __init__(self, workers: str) -> None:
         self.workers = workers
-        self._lane = lane
         self._named = tempfile.TemporaryDirectory(prefix="farlane-faults-")
         self.folder = Path(self._named.name)
-        self._init()
         self.ways: list[Way] = []
-        self.start()
-
-    def _init(self) -> None:
         self.private, token = self.folder / "host", self.folder / "token"
         command = [sys.executable, "-m", "farlane.frontend.cli", "host", "init", "--folder", str(self.private)]
         subprocess.run([*command, "--token-file", str(token)], check=True, stdout=subprocess.DEVNULL)
         self.access = {"FARLANE_CA": str(self.private / "ca.pem"), "FARLANE_TOKEN_FILE": str(token)}
+        self.start()
 
     def start(self) -> None:
         self.log = (self.folder / "log").open("a")
@@ -110,6 +106,11 @@ class Served:
                     if int(parent) == self.process.pid and state != "Z":
                         found.append(int(each.name))
         return found
+
+    def has_sent(self, pid: int) -> bool:
+        """Whether this guest has a session and has sent work. Raises description.NoAnswer."""
+        sessions = description.describe(hosturl.parse(self.urls[0]), 5).open
+        return any(each.pid == pid and each.counts["groups"] > 0 for each in sessions)
 
     def held(self) -> Held:
         """Raises description.NoAnswer: it does not answer."""

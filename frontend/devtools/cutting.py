@@ -72,6 +72,9 @@ class CuttingProxy:
         for link in links:
             link.cut(how)
 
+    def passing(self, size: int, up: bool) -> None:
+        """So many bytes are about to be passed on, to the host (`up`) or to the guest, by the calling thread. Here: at once."""
+
     def ended(self, link: _Link, was_cut: bool) -> None:
         with self._lock:
             self._open.discard(link)
@@ -116,12 +119,13 @@ class _Link:
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self) -> None:
-        for source, target in ((self._guest, self._host), (self._host, self._guest)):
-            threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
+        for source, target, up in ((self._guest, self._host, True), (self._host, self._guest, False)):
+            threading.Thread(target=self._pass, args=(source, target, up), daemon=True).start()
 
-    def _pass(self, source: socket.socket, target: socket.socket) -> None:
+    def _pass(self, source: socket.socket, target: socket.socket, up: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(BUFFER_BYTES):
+                self._proxy.passing(len(data), up)
                 with self._lock:
                     passed = len(data) if self._budget is None else min(self._budget, len(data))
                     if self._budget is not None:
