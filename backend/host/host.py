@@ -9,8 +9,6 @@ Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host
 
 from __future__ import annotations
 
-import enum
-import functools
 import itertools
 import logging
 import threading
@@ -22,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
 from farlane.backend.host.accounts import Accounts, How, Totals, Usage
 from farlane.backend.host.entrance import Entrance, Resumption
-from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject, ManifestStore, Objects
+from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
+from farlane.backend.host.manifests import ManifestStore, Objects
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session
-from farlane.backend.objects.images import DIGEST_BYTES, ImageStore, SessionImages
+from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
 
 if TYPE_CHECKING:
@@ -32,59 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farlane.session")
 
-# A guest of version 2 waits for the DATA of RUN_AHEAD, which this host does not send: it is spoken to as one of version 1.
-TAPE_VERSIONS = (1, 3, 4, 5, 6)
-TAPE_VERSION_MIN, TAPE_VERSION_MAX = TAPE_VERSIONS[0], TAPE_VERSIONS[-1]
 DEFAULT_SESSIONS = 64
-DIGESTS_LIMIT = 4096  # images named in one Hello
-OBJECTS_LIMIT = 256  # objects named in one Hello
-CHECKS_LIMIT, CHECK_CHARACTERS = 16, 64  # named in one Hello
-MODES = ("none", "calls", "loops")
-
-
-@functools.cache  # reading it takes a millisecond, and every handshake says it
-def version() -> str:
-    import importlib.metadata  # takes as long as all else of this module's; the first handshake is the first to need it
-
-    return importlib.metadata.version("farlane")
-
-
-class Reason(enum.Enum):
-    """Why a session is refused (session.proto, Refusal.Reason)."""
-
-    VERSION = 1
-    BUSY = 2
-    MALFORMED = 3
-    DEVICE = 4
-    UNAUTHORIZED = 5
-    GONE = 6
-
-
-class Refused(Exception):
-    """The session is not admitted; the message is for the guest's user."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-
-
-@dataclass(frozen=True)
-class Greeting:
-    """What a guest says first (session.proto, Hello)."""
-
-    tape_version_min: int
-    tape_version_max: int
-    client_version: str = ""
-    program: str = ""
-    pid: int = 0
-    mode: str = "calls"
-    module_digests: Sequence[bytes] = ()
-    objects: Sequence[GuestObject] = ()
-    checks: Sequence[str] = ()
-    comes_again: bool = False
-    priority: int | None = None  # asked for; None: what the guest may have at most by a token, else 0
-    resumes: bool = False
 
 
 class Ended(NamedTuple):
@@ -257,8 +204,8 @@ class Host:
         Raises:
             Refused: with the reason, and nothing left behind.
         """
-        tape_version = _common_version(greeting)
-        _check(greeting)
+        tape_version = common_version(greeting)
+        check(greeting)
         name = self._reserve()
         try:
             session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption)
@@ -365,35 +312,3 @@ def open_session(
         context.close()
         log.exception("a session could not be made")
         raise Refused(Reason.DEVICE, f"the device {kind!r} failed: {error!r}") from error
-
-
-def _common_version(greeting: Greeting) -> int:
-    low, high = greeting.tape_version_min, greeting.tape_version_max
-    if not 0 < low <= high:
-        raise Refused(Reason.MALFORMED, f"the first message asks for the tape versions {low} to {high}")
-    best = max((spoken for spoken in TAPE_VERSIONS if low <= spoken <= high), default=None)
-    if best is None:
-        older = "guest" if high < TAPE_VERSION_MAX else "host"
-        raise Refused(
-            Reason.VERSION,
-            f"no common tape version: the guest (Farlane {greeting.client_version or 'unknown'}) speaks {low} to {high}, "
-            f"the host (Farlane {version()}) {' and '.join(map(str, TAPE_VERSIONS))}; upgrade the {older}",
-        )
-    return best
-
-
-def _check(greeting: Greeting) -> None:
-    if len(greeting.module_digests) > DIGESTS_LIMIT:
-        raise Refused(Reason.MALFORMED, f"the first message names more than {DIGESTS_LIMIT} images")
-    if any(len(digest) != DIGEST_BYTES for digest in greeting.module_digests):
-        raise Refused(Reason.MALFORMED, f"an image digest that has not {DIGEST_BYTES} bytes")
-    if len(greeting.objects) > OBJECTS_LIMIT:
-        raise Refused(Reason.MALFORMED, f"the first message names more than {OBJECTS_LIMIT} objects")
-    if any(not 1 <= len(each.identity) <= IDENTITY_BYTES for each in greeting.objects):
-        raise Refused(Reason.MALFORMED, f"an object's identity that has not 1 to {IDENTITY_BYTES} bytes")
-    if len(greeting.checks) > CHECKS_LIMIT:
-        raise Refused(Reason.MALFORMED, f"the first message asks for more than {CHECKS_LIMIT} checks")
-    if any(len(each) > CHECK_CHARACTERS for each in greeting.checks):
-        raise Refused(Reason.MALFORMED, f"a check whose name has more than {CHECK_CHARACTERS} characters")
-    if greeting.mode not in MODES:
-        raise Refused(Reason.MALFORMED, f"unknown mode {greeting.mode!r}")

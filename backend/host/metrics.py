@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from farlane.backend.host.accounts import Totals, Usage
-from farlane.backend.host.host import Host, version
+from farlane.backend.host.greeting import version
+from farlane.backend.host.host import Host
 
 DEVICE_TIME = "device_nanoseconds"
 _NANO = 1e-9

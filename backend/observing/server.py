@@ -27,7 +27,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from farlane.backend.host.host import Host, Refused
+from farlane.backend.host.greeting import Refused
+from farlane.backend.host.host import Host
 from farlane.backend.host.metrics import Snapshot
 from farlane.backend.observing.history import History
 from farlane.backend.observing.routes import Answer, Routes, failure

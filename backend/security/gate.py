@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from farlane.backend.host.host import Reason, Refused
+from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.security import tokens
 from farlane.backend.security.audit import Audit
 from farlane.backend.security.folder import Folder, SecurityError

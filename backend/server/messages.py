@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import Description
 from farlane.backend.host.entrance import Entrance, Resumption
-from farlane.backend.host.host import Admission, Greeting, Refused, version
+from farlane.backend.host.greeting import Greeting, Refused, version
+from farlane.backend.host.host import Admission
 from farlane.backend.host.manifests import GuestObject
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.payloads import CACHE_BYTES, CODECS

@@ -21,19 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
-from farlane.backend.host.host import (
-    TAPE_VERSION_MAX,
-    TAPE_VERSION_MIN,
-    Admission,
-    Ended,
-    Greeting,
-    Host,
-    HostedSession,
-    Reason,
-    Refused,
-    RemoteSession,
-    version,
-)
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Greeting, Reason, Refused, version
+from farlane.backend.host.host import Admission, Ended, Host, HostedSession, RemoteSession
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.host.session import Session

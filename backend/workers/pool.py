@@ -23,7 +23,7 @@ from typing import Any
 from farlane.backend.device.base import Description
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
-from farlane.backend.host.host import Reason, Refused
+from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.system import log as logs
 from farlane.backend.workers import compiling, confinement
 from farlane.backend.workers.control import Control, Gone, Kind, pair

@@ -30,7 +30,8 @@ from farlane.backend.device import registry
 from farlane.backend.device.base import Description, Device
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.host.entrance import Resumption
-from farlane.backend.host.host import Admission, Refused, open_session
+from farlane.backend.host.greeting import Refused
+from farlane.backend.host.host import Admission, open_session
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
 from farlane.backend.plane import Call, CallGone, Security, Server

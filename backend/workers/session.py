@@ -21,7 +21,8 @@ from farlane.backend.device.base import CudaError, Description, MemoryMap, Windo
 from farlane.backend.errors import ProtocolError
 from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
-from farlane.backend.host.host import Ended, Reason, Refused
+from farlane.backend.host.greeting import Reason, Refused
+from farlane.backend.host.host import Ended
 from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers import control

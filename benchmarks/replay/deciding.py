@@ -30,7 +30,8 @@ from farlane.analyzer.slices.form import (
 )
 from farlane.backend.device import registry
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
 
 ROUNDS = 5

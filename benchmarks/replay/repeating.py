@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from farlane.backend.device import registry
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from farlane.backend.host.session import MESSAGE_BYTES, Session
 from farlane.backend.objects.images import digest_of
 from farlane.v1 import session_pb2 as pb

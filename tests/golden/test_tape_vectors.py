@@ -14,7 +14,8 @@ import pytest
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from farlane.backend.host.session import Session
 from session_replies import answers
 from tape_client import generated_operations as encoders

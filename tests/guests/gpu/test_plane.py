@@ -11,7 +11,8 @@ import pytest
 from counting_slice import definition, template_of
 from driver_options import ask
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
 from farlane.v1 import session_pb2 as pb
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Admission, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Admission, Host
 from farlane.backend.loops import plans
 from farlane.backend.objects.images import digest_of
 from session_replies import answers

@@ -19,7 +19,8 @@ from farlane.backend.device.base import MAPPING_GRANULE as GRANULE
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import OPERATIONS, encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
 from session_replies import answers
 

@@ -20,7 +20,8 @@ import pytest
 from farlane.backend.device.base import MemoryMap
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX
+from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse

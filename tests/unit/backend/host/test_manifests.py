@@ -13,7 +13,8 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.manifest import reader
 from farlane.backend.device.null import NullDevice
 from farlane.backend.host import manifests as module
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host, Refused
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting, Refused
+from farlane.backend.host.host import Host
 from farlane.backend.host.manifests import (
     GuestObject,
     ManifestStore,

@@ -11,7 +11,8 @@ from farlane.backend.device.base import CudaError
 from farlane.backend.device.null import NullDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import DIGESTS_LIMIT, TAPE_VERSION_MAX, Greeting, Host, Reason, Refused
+from farlane.backend.host.greeting import DIGESTS_LIMIT, TAPE_VERSION_MAX, Greeting, Reason, Refused
+from farlane.backend.host.host import Host
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.images import digest_of
 from session_replies import answers

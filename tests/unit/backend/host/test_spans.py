@@ -12,7 +12,8 @@ import pytest
 from farlane.backend.device import registry
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 
 FENCE = encode("FENCE", 7, 0)
 LAUNCH = encode("LAUNCH", 16, 1, 1, 1, 1, 1, 1, 1, 0, 0)

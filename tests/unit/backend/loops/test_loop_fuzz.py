@@ -15,7 +15,8 @@ from farlane.analyzer.slices import encode as forms
 from farlane.backend.device import registry
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from tape_client.loops import slice_content
 
 INTERESTING = [0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 255, 256, 4095, 4096, 2**16, 2**31, 2**32 - 1, 2**40, 2**64 - 1]

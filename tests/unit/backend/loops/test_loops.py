@@ -164,7 +164,7 @@ def test_an_endless_loop_is_interrupted(guest: Any) -> None:
 
 
 def test_version_1_knows_no_loops(host: Any) -> None:
-    from farlane.backend.host.host import Greeting
+    from farlane.backend.host.greeting import Greeting
 
     for record in (
         template(0, [], FENCE),

@@ -12,7 +12,8 @@ from farlane.backend.device.null import NullDevice
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from session_replies import answers
 
 QUOTA = 16 * G

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.accounts import How
-from farlane.backend.host.host import Host, Reason, Refused
+from farlane.backend.host.greeting import Reason, Refused
+from farlane.backend.host.host import Host
 from farlane.backend.host.metrics import COUNTS, METRICS, Snapshot
 from farlane.backend.observing import exposition
 from prometheus_client.parser import text_string_to_metric_families
@@ -123,7 +124,7 @@ def test_every_count_is_counted(count: str) -> None:
     """By the simulated device's sessions that share its memory, all of them."""
     from farlane.backend.device.sim import SimDevice
     from farlane.backend.device.sim.options import Oversubscription
-    from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting
+    from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
 
     host = Host(SimDevice(threads=1, oversubscription=Oversubscription(shared=64 << 20)))
     try:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from farlane.backend.device.base import Rows
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, Greeting, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
+from farlane.backend.host.host import Host
 from farlane.backend.host.session import Session
 from farlane.backend.observing.server import Admin
 from farlane.backend.server.endpoint import TcpEndpoint

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from farlane.backend.host.host import Reason, Refused
+from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.security import gate as gates
 from farlane.backend.security import tokens
 from farlane.backend.security.folder import Folder, SecurityError

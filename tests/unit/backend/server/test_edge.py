@@ -19,7 +19,8 @@ from farlane.backend import control
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.null import NullContext, NullDevice
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.host.host import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Host
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, TAPE_VERSION_MIN
+from farlane.backend.host.host import Host
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.images import digest_of
 from farlane.backend.server import edge as edge_module

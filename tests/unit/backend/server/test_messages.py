@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farlane.backend.host.host import Greeting, Reason, Refused
+from farlane.backend.host.greeting import Greeting, Reason, Refused
 from farlane.backend.host.manifests import GuestObject
 from farlane.backend.plane import read_tape
 from farlane.backend.server import messages
