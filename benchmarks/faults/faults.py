@@ -180,6 +180,7 @@ def _limited(pid: int, what: int, most: int) -> Iterator[None]:
 
 def _no_files(scene: Scene) -> None:
     """A host without descriptors, which another guest comes to."""
+    scene.wait_open()
     pid = scene.served.process.pid
     have = max(int(each) for each in os.listdir(f"/proc/{pid}/fd")) + 1
     with _limited(pid, resource.RLIMIT_NOFILE, have + scene.random.randrange(3)):
