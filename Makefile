@@ -119,6 +119,7 @@ define LINKS
 	@ln -s ../../frontend .typing/farlane/frontend
 	@ln -s ../../backend .typing/farlane/backend
 	@ln -s ../../analyzer .typing/farlane/analyzer
+	@ln -s ../../fleet .typing/farlane/fleet
 	@ln -s ../../benchmarks/roundtrips .typing/farlane/roundtrips
 	@ln -s ../../protos/fatbin .typing/farlane/fatbin
 	@ln -s ../../protos/hosturl .typing/farlane/hosturl
