@@ -132,7 +132,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Builds Farlane's shim into frontend/lib/.")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--debug", action="store_true", help="unoptimized, with debugging symbols")
-    kinds.add_argument("--small", action="store_true", help="for packages: no symbols, and it takes several times as long")
+    kinds.add_argument(
+        "--small", action="store_true", help="for packages: no symbols, and it takes several times as long"
+    )
     arguments = parser.parse_args()
     profile = "dev" if arguments.debug else "small" if arguments.small else "release"
     LIBRARY_FOLDER.mkdir(exist_ok=True)
