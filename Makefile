@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -15,7 +15,9 @@ help:
 	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
 	@echo "make test-cupy    a share of CuPy's own test suite, as a guest (15 minutes)"
 	@echo "make test-compilers  Triton, JAX, Warp and Taichi, as guests; downloads 3 GB"
-	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 and 13); downloads 150 MB"
+	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 to 13); downloads 250 MB"
+	@echo "make demo-vm    a virtual machine (QEMU) as guest: the demo programs in all three modes, beside outside"
+	@echo "make test-vm    the tests that boot virtual machines"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
@@ -41,8 +43,22 @@ shim: $(VENV)/installed
 demo: install
 	@$(BIN)/python examples/demo.py
 
+# Virtual machines: QEMU is installed where that may be.
+define QEMU
+	@command -v qemu-system-x86_64 >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-system-x86 >/dev/null) || true
+endef
+
+demo-vm: install
+	$(QEMU)
+	@$(BIN)/python examples/vm.py
+
+test-vm: install
+	$(QEMU)
+	$(BIN)/python -m pytest -m vm tests/e2e/test_vm.py $(PYTEST_ARGS)
+
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc"
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm"
 SKIPPED = .cache/skipped.txt
 
 test: install
@@ -130,7 +146,7 @@ endef
 typecheck: install
 	$(LINKS)
 	@ln -s ../../package/__init__.py .typing/farlane/__init__.py
-	MYPYPATH=.typing $(BIN)/mypy -p farlane
+	MYPYPATH=.typing:$(SHIM) $(BIN)/mypy -p farlane
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
 
 imports: install

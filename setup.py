@@ -20,6 +20,7 @@ LIBRARIES = (
     "libcudart.so.13",
     "libcuda.so.1",
     "libnvidia-ml.so.1",
+    "farlane-run",
     *(("libfarlane_redirect.so",) if platform.machine() == "x86_64" else ()),
 )
 

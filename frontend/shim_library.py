@@ -16,6 +16,7 @@ CORE = "libfarlane_core.so"
 REDIRECT = "libfarlane_redirect.so"  # on x86-64 only
 DRIVER = "libcuda.so.1"
 MANAGEMENT = "libnvidia-ml.so.1"  # not preloaded: who opens it finds it beside the others
+LAUNCHER = "farlane-run"  # for guests without Python (shim/crates/launcher)
 RUNTIMES = ("12", "13")
 MODES = ("none", "calls", "loops")
 SMI = "FARLANE_SMI"  # off: nvidia-smi is the machine's own, where it has one

@@ -2,7 +2,8 @@
 
 Usage: python backend/plane/build.py [--debug]
 
-The library is replaced by renaming: a process that has the old one loaded keeps it. Needs cargo.
+The library is replaced by renaming: a process that has the old one loaded keeps it. Needs cargo and cc. On x86-64 it runs with
+glibc 2.28 or newer (frontend/shim/glibc_floor.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ PLANE = Path(__file__).resolve().parent
 WORKSPACE = PLANE.parents[1] / "frontend" / "shim"
 LIBRARY = "farlane_plane.abi3.so"
 
+sys.path.insert(0, str(WORKSPACE))
+import glibc_floor  # noqa: E402
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Builds Farlane's data plane into backend/plane/.")
@@ -27,10 +31,18 @@ def main() -> int:
     if cargo is None:
         print("build.py: cargo was not found: install Rust 1.88 or newer (https://rustup.rs)", file=sys.stderr)
         return 1
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        print("build.py: cc was not found: install a C compiler (gcc or clang)", file=sys.stderr)
+        return 1
     target = WORKSPACE / os.environ.get("CARGO_TARGET_DIR", "target")
-    command = [cargo, "build", "--locked", "--quiet", "--package", "plane_binding", "--target-dir", str(target)]
-    if not arguments.debug:
-        command.append("--release")
+    command = [cargo, "rustc", "--locked", "--quiet", "--package", "plane_binding", "--target-dir", str(target)]
+    command += ["--profile", "dev" if arguments.debug else "release", "--crate-type", "cdylib", "--"]
+    try:
+        command += glibc_floor.rustc_arguments(compiler, target / "glibc_floor")
+    except subprocess.CalledProcessError as error:
+        print(f"build.py: this command failed (its messages are above): {' '.join(error.cmd)}", file=sys.stderr)
+        return 1
     if subprocess.run(command, cwd=WORKSPACE, check=False).returncode != 0:
         print(f"build.py: this command failed (its messages are above): {' '.join(command)}", file=sys.stderr)
         return 1

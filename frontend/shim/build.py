@@ -1,9 +1,10 @@
 """Builds the shim into frontend/lib/: the core library with cargo, the thin libcudart and libcuda replacements with the C compiler.
 
-Usage: python frontend/shim/build.py [--debug]
+Usage: python frontend/shim/build.py [--debug | --small]
 
 Libraries are replaced by renaming: a process that has the old ones loaded keeps them. Needs cargo and cc, no CUDA. The thin libraries
-are generated assembly (thin/): they carry NVIDIA's SONAMEs and symbol versions and find the core beside themselves.
+are generated assembly (thin/): they carry NVIDIA's SONAMEs and symbol versions and find the core beside themselves. The launcher
+farlane-run is beside them. On x86-64 all of it runs with glibc 2.28 or newer (glibc_floor.py), the launcher with any C library.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+import glibc_floor
 
 SHIM = Path(__file__).resolve().parent
 LIBRARY_FOLDER = SHIM.parent / "lib"
@@ -22,6 +26,9 @@ CORE = "libfarlane_core.so"
 THIN = {"libcudart.so.12": "libcudart_12", "libcudart.so.13": "libcudart_13", "libcuda.so.1": "libcuda_1"}
 REDIRECT = "libfarlane_redirect.so"
 MANAGEMENT = "libnvidia-ml.so.1"
+LAUNCHER = "farlane-run"
+NO_CARGO = "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo"
+NO_COMPILER = "install a C compiler (gcc or clang)"
 
 
 class BuildError(Exception):
@@ -47,40 +54,56 @@ def _install(built: Path, name: str) -> None:
     partial.replace(LIBRARY_FOLDER / name)
 
 
-def build_core(*, debug: bool) -> None:
-    """The core library, by cargo, with the versions of Cargo.lock."""
-    cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
-    profile = "debug" if debug else "release"
-    target = SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
-    command = [cargo, "build", "--locked", "--quiet", "--package", "farlane_core", "--target-dir", str(target)]
-    _run(command if debug else [*command, "--release"])
-    _install(target / profile / CORE, CORE)
+def _target() -> Path:
+    return SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
+
+
+def _rustc(package: str, profile: str, *options: str, what: Sequence[str] = ("--crate-type", "cdylib")) -> Path:
+    """Builds one package with the versions of Cargo.lock, and returns the folder of what was built."""
+    cargo = _tool("CARGO", "cargo", NO_CARGO)
+    command = [cargo, "rustc", "--locked", "--quiet", "--package", package, "--target-dir", str(_target()), *what]
+    _run([*command, "--profile", profile, "--", *options])
+    return _target() / {"dev": "debug"}.get(profile, profile)
+
+
+def _floor(*, own_stat: bool = False) -> list[str]:
+    compiler = _tool("CC", "cc", NO_COMPILER)
+    try:
+        return glibc_floor.rustc_arguments(compiler, _target() / "glibc_floor", own_stat)
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"this command failed (its messages are above): {' '.join(error.cmd)}") from error
+
+
+def build_core(profile: str) -> None:
+    """The core library."""
+    _tool("CARGO", "cargo", NO_CARGO)
+    built = _rustc("farlane_core", profile, *_floor(own_stat=True))
+    _install(built / CORE, CORE)
 
 
 def build_redirect() -> None:
     """The library that redirects statically linked runtimes: no C library, because an auditor would bring a second copy of it."""
-    cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
-    target = SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
     options = ["-nostdlib", f"-Wl,-soname,{REDIRECT}", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,-z,noexecstack"]
-    command = [cargo, "rustc", "--locked", "--quiet", "--package", "redirect", "--target-dir", str(target)]
-    command += ["--profile", "redirect", "--crate-type", "cdylib", "--"]
-    _run([*command, *(argument for option in options for argument in ("-C", f"link-arg={option}"))])
-    _install(target / "redirect" / REDIRECT, REDIRECT)
+    arguments = [argument for option in options for argument in ("-C", f"link-arg={option}")]
+    _install(_rustc("redirect", "redirect", *arguments) / REDIRECT, REDIRECT)
 
 
-def build_management(*, debug: bool) -> None:
+def build_management(profile: str) -> None:
     """The management library: whole in itself, for it is used without CUDA."""
-    cargo = _tool("CARGO", "cargo", "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo")
-    target = SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
-    command = [cargo, "rustc", "--locked", "--quiet", "--package", "nvml", "--target-dir", str(target)]
-    command += ["--profile", "dev" if debug else "release", "--crate-type", "cdylib", "--"]
-    _run([*command, "-C", f"link-arg=-Wl,-soname,{MANAGEMENT}"])
-    _install(target / ("debug" if debug else "release") / "libnvml.so", MANAGEMENT)
+    soname = ("-C", f"link-arg=-Wl,-soname,{MANAGEMENT}")
+    built = _rustc("nvml", profile, *_floor(), *soname)
+    _install(built / "libnvml.so", MANAGEMENT)
+
+
+def build_launcher(profile: str) -> None:
+    """The launcher: a static program, which starts programs that are none."""
+    built = _rustc("farlane-run", profile, "-C", "target-feature=+crt-static", what=("--bins",))
+    _install(built / LAUNCHER, LAUNCHER)
 
 
 def build_thin(soname: str) -> None:
     """A thin library: jumps into the core library, which must be there already."""
-    compiler = _tool("CC", "cc", "install a C compiler (gcc or clang)")
+    compiler = _tool("CC", "cc", NO_COMPILER)
     source = SHIM / "thin" / f"generated_{THIN[soname]}.S"
     partial = LIBRARY_FOLDER / f".{soname}.link.{os.getpid()}"
     linker = [
@@ -107,16 +130,22 @@ def build_thin(soname: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Builds Farlane's shim into frontend/lib/.")
-    parser.add_argument("--debug", action="store_true", help="unoptimized, with debugging symbols")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--debug", action="store_true", help="unoptimized, with debugging symbols")
+    kinds.add_argument(
+        "--small", action="store_true", help="for packages: no symbols, and it takes several times as long"
+    )
     arguments = parser.parse_args()
+    profile = "dev" if arguments.debug else "small" if arguments.small else "release"
     LIBRARY_FOLDER.mkdir(exist_ok=True)
     try:
-        build_core(debug=arguments.debug)
+        build_core(profile)
         if platform.machine() == "x86_64":  # elsewhere nothing is redirected
             build_redirect()
         for soname in THIN:
             build_thin(soname)
-        build_management(debug=arguments.debug)
+        build_management(profile)
+        build_launcher(profile)
     except BuildError as error:
         print(f"build.py: {error}", file=sys.stderr)
         return 1

@@ -55,13 +55,15 @@ class Place:
         runtimes = programs.inspect(Path(command[0])).runtimes
         made = shim_library.guest_environment({}, host=self.url, mode=mode, runtimes=runtimes, report=None)
         assert ("LD_BIND_NOW" in made) == (self.release.name == "bullseye")
-        folder = str(roots.shim(self.release))
-        return self._run(
-            command, {name: value.replace(str(shim_library.FOLDER), folder) for name, value in made.items()}
-        )
+        return self._run(command, made)
+
+    def started(self, command: list[str], mode: str) -> tuple[int, str, str]:
+        """By the launcher without Python, which makes that environment itself."""
+        launcher = [str(shim_library.FOLDER / shim_library.LAUNCHER), "--host", self.url, "--defer", mode, "--"]
+        return self._run([*launcher, *command], {"PATH": "/usr/bin:/bin"})
 
     def preloaded(self, command: list[str], mode: str) -> tuple[int, str, str]:
-        library = roots.shim(self.release) / shim_library.runtime_library("13").name
+        library = shim_library.runtime_library("13")
         return self._run(command, {"FARLANE_HOST": self.url, "FARLANE_DEFER": mode, "LD_PRELOAD": str(library)})
 
     def _run(self, command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
@@ -73,7 +75,6 @@ class Place:
 def place(request: pytest.FixtureRequest, guest: Guest, toolchain: Callable[[str], Toolchain]) -> Place:
     try:
         release = roots.release(request.param)
-        roots.shim(release)
     except roots.Unavailable as reason:
         pytest.skip(str(reason))
     return Place(release, guest.url, toolchain("13.0").cuda_root / "bin/nvcc")
@@ -118,3 +119,4 @@ def test_programs_print_what_they_print_elsewhere(
     program = place.built(tmp_path, name, list(entry.sources), "-O3", *entry.build.flags, *entry.build.nvcc_flags)
     for mode in MODES:
         assert place.launched([program], mode, monkeypatch) == (0, entry.expected, ""), mode
+        assert place.started([program], mode) == (0, entry.expected, ""), mode

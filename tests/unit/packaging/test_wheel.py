@@ -29,8 +29,8 @@ def modes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     plane = ROOT / "backend" / "plane" / "farlane_plane.abi3.so"
     (source / "backend" / "plane" / plane.name).write_bytes(plane.read_bytes())
     (source / "frontend" / "lib").mkdir()
-    for library in (ROOT / "frontend" / "lib").glob("*.so*"):
-        (source / "frontend" / "lib" / library.name).write_bytes(library.read_bytes())
+    for library in (ROOT / "frontend" / "lib").iterdir():
+        shutil.copy(library, source / "frontend" / "lib" / library.name)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(target), str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -51,6 +51,10 @@ def test_the_stand_in_for_ptxas_can_be_executed(modes: dict[str, int]) -> None:
 def test_the_shim_is_in_the_wheel(names: set[str]) -> None:
     for library in ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1"):
         assert f"farlane/frontend/lib/{library}" in names
+
+
+def test_the_launcher_is_in_the_wheel_and_can_be_executed(modes: dict[str, int]) -> None:
+    assert modes["farlane/frontend/lib/farlane-run"] & 0o111 == 0o111
 
 
 def test_the_plane_is_in_the_wheel(names: set[str]) -> None:

@@ -21,7 +21,7 @@ fn is_asked_for(path: *const c_char) -> bool {
 
 /// Defines the C function `name`, which does the same as the C library's but for the device files.
 macro_rules! answering {
-    ($name:ident ( $($before:ident : $earlier:ty,)* @path, $($after:ident : $later:ty),* )) => {
+    ($name:ident ( $($before:ident : $earlier:ty,)* @path, $($after:ident : $later:ty),* ) $(else $other:ident)?) => {
         #[no_mangle]
         #[allow(clippy::missing_safety_doc)] // C's own
         pub unsafe extern "C" fn $name($($before: $earlier,)* path: *const c_char, $($after: $later),*) -> c_int {
@@ -33,6 +33,9 @@ macro_rules! answering {
             let mut real = REAL.load(Relaxed);
             if real.is_null() {
                 real = session::real::function(NAME);
+                $(if real.is_null() {
+                    real = $other as *mut c_void;
+                })?
                 if real.is_null() {
                     return -1;
                 }
@@ -51,7 +54,20 @@ macro_rules! answering {
     };
 }
 
+/// A C library before 2.33 has no function of the name.
+#[cfg(target_arch = "x86_64")]
+unsafe extern "C" fn stat_by_system_call(path: *const c_char, buf: *mut c_void) -> c_int {
+    // SAFETY: the caller's promises. The kernel's structure is the C library's.
+    unsafe { libc::syscall(libc::SYS_stat, path, buf) as c_int }
+}
+
+#[cfg(target_arch = "x86_64")]
+answering!(stat(@path, buf: *mut c_void) else stat_by_system_call);
+#[cfg(target_arch = "x86_64")]
+answering!(stat64(@path, buf: *mut c_void) else stat_by_system_call);
+#[cfg(not(target_arch = "x86_64"))]
 answering!(stat(@path, buf: *mut c_void));
+#[cfg(not(target_arch = "x86_64"))]
 answering!(stat64(@path, buf: *mut c_void));
 answering!(access(@path, mode: c_int));
 // What programs that were built with a C library before 2.33 call.
