@@ -74,6 +74,9 @@ class RemoteSession(Protocol):
         """Takes a connection of its guest. The descriptor stays the caller's."""
 
     def interrupt(self) -> None: ...
+    def stop(self) -> None:
+        """Its process ends at once. From any thread."""
+
     def close(self) -> None: ...
 
 

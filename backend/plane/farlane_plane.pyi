@@ -79,6 +79,12 @@ class Call:
             CallGone: the call has ended, or its guest has come once more.
         """
 
+    def end(self, status: int, details: str) -> None:
+        """From any thread: the call is cancelled, and its guest is given this status, whatever `finish` says.
+
+        What its own thread waits for ends with CallGone, whose text is `details`.
+        """
+
     def wake(self) -> None:
         """From any thread: the call's own thread gets a TimeoutError from `receive`, now or the next time."""
 

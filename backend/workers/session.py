@@ -109,6 +109,7 @@ class WorkerSession:
         self._release = release
         self._changed = threading.Condition()
         self._closed = False
+        self._stopped = False
         self._ended: Ended | None = None
         self._wake: Callable[[], None] | None = None
         self._objects: Objects | None = None
@@ -210,7 +211,7 @@ class WorkerSession:
                 with self._control.receive() as message:
                     self._take(message)
             except Gone as error:
-                if not self._closed:
+                if not self._closed and not self._stopped:
                     why = f"its process ended: {self._fate(error)}"
                     log.error("session %s is lost: %s", self.name, why)
                     self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why, How.LOST))
@@ -290,6 +291,11 @@ class WorkerSession:
         if not self._closed:
             with contextlib.suppress(Gone):
                 self._control.send(Kind.INTERRUPT)
+
+    def stop(self) -> None:
+        """See `host.RemoteSession`."""
+        self._stopped = True
+        self._worker.stop()
 
     def close(self) -> None:
         """Idempotent; never raises. The worker ends by itself, or is ended."""
