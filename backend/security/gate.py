@@ -59,6 +59,13 @@ class Grant:
         return "" if self.entry is None else self.entry.name
 
     @property
+    def guest(self) -> str:
+        """A name for who comes, which no other guest has; empty: that is not known."""
+        if self.entry is None:
+            return "local" if self.peer.startswith("unix:") else ""  # the socket's file opens for the host's user alone
+        return self.entry.digest
+
+    @property
     def memory(self) -> int | None:
         return None if self.entry is None else self.entry.memory
 

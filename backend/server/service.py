@@ -189,6 +189,7 @@ class Service:
             entrance=entrance,
             priority=grant.priority,
             resumption=resumption,
+            guest=grant.guest,
         )
         session = admission.session
         ended = _FAILED

@@ -25,7 +25,7 @@ from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.system import log as logs
-from farlane.backend.workers import compiling, confinement
+from farlane.backend.workers import code, compiling, confinement
 from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 
@@ -197,6 +197,8 @@ class WorkerPool:
         self._failure = ""
         self.descriptions: list[Description] = []
         self._threads: list[threading.Thread] = []
+        if confined:
+            code.forget_old()
         try:
             for place in self._places:
                 worker = self._start(place)

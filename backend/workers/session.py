@@ -25,7 +25,7 @@ from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.host import Ended
 from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
-from farlane.backend.workers import control
+from farlane.backend.workers import code, control
 from farlane.backend.workers.control import Gone, Kind, Message
 from farlane.backend.workers.pool import Worker, WorkerPool
 
@@ -58,13 +58,15 @@ class SessionProcesses:
         known: Sequence[bytes],
         entrance: Entrance | None = None,
         resumption: Resumption | None = None,
+        guest: str = "",
     ) -> tuple[WorkerSession, Description]:
         """Raises Refused."""
         worker = self.pool.take()
         try:
             session = WorkerSession(
-                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption
-            )
+                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption,
+                code.GuestCode(guest) if guest and self.pool.confined else None,
+            )  # fmt: skip
         except BaseException:
             self.pool.release(worker)
             raise
@@ -90,6 +92,7 @@ class WorkerSession:
         release: Callable[[Worker], None],
         entrance: Entrance | None = None,
         resumption: Resumption | None = None,
+        kept: code.GuestCode | None = None,
     ) -> None:
         """Opens the session in its worker.
 
@@ -98,6 +101,7 @@ class WorkerSession:
             release: takes the worker when the session has ended.
             entrance: its own, for a guest that comes by TLS.
             resumption: where it outlives its connection.
+            kept: compiled code that it may find, and add to.
 
         Raises:
             Refused: the device has no room for it, or the worker has ended.
@@ -107,6 +111,7 @@ class WorkerSession:
         self._worker = worker
         self._control = worker.control
         self._release = release
+        self._code = kept
         self._changed = threading.Condition()
         self._closed = False
         self._stopped = False
@@ -133,6 +138,7 @@ class WorkerSession:
                 token=entrance and entrance.token,
                 secret=resumption and resumption.secret.hex(),
                 grace=resumption and resumption.grace,
+                keeps_code=kept is not None,
             )
             with self._control.receive() as message:
                 kind, fields = message.kind, message.fields
@@ -236,14 +242,19 @@ class WorkerSession:
                     self._objects.part(bytes.fromhex(fields["identity"]), data, bool(fields["last"]))
         elif message.kind is Kind.COMPILER:
             self._start_compiler()
+        elif message.kind is Kind.CODE:
+            found = None if self._code is None else self._code.find(fields["name"])
+            self._control.send(Kind.CODE, found=found is not None, bulk=found)
+        elif message.kind is Kind.KEEP and self._code is not None:
+            self._code.keep(fields["name"], message.bulk())
         elif message.kind is Kind.ENDED:
             self._counts = _counts(fields["counts"])
             how = How(fields["how"])
             self._end(Ended(int(fields["status"]), str(fields["details"]), str(fields["why"]), how))
         elif message.kind is Kind.MAPPED:
-            found = control.read_map(message.bulk())
+            memory = control.read_map(message.bulk())
             with self._changed:
-                self._map = found
+                self._map = memory
                 self._changed.notify_all()
         else:
             raise ValueError(f"a message {message.kind.name}")

@@ -348,6 +348,31 @@ def session(host: Host, monkeypatch: pytest.MonkeyPatch, token: str) -> Iterator
         over.set()
 
 
+def test_what_a_guest_compiles_is_for_itself(vecadd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path / "cache"))
+    host = Host(tmp_path)
+    try:
+        other = done("token", "create", "other", "--folder", str(host.folder.path)).strip()
+
+        def entries() -> list[tuple[str, str]]:
+            return [(each.parent.name, each.name) for each in (tmp_path / "cache/guests").glob("*/*")]
+
+        def run(token: str) -> None:
+            assert "PASS" in done("run", "--host", host.url(), "--", vecadd, **host.access(token))
+
+        run(host.token)
+        first = entries()
+        assert {guest for guest, _ in first} == {tokens.digest_of(host.token.encode())}
+        run(host.token)
+        assert entries() == first
+        run(other)
+        added = set(entries()) - set(first)
+        assert {guest for guest, _ in added} == {tokens.digest_of(other.encode())}
+        assert {name for _, name in added} == {name for _, name in first}
+    finally:
+        host.close()
+
+
 def test_limits_of_a_token(host: Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = ["--quota", "64M", "--sessions", "1", "--folder", str(host.folder.path)]
     token = done("token", "create", "frank", *limits).strip()

@@ -35,10 +35,11 @@ int main(int, char **arguments) {
     unsigned *data, found[64];
     cudaMalloc(&data, sizeof found);
     cudaMemset(data, 0, sizeof found);
-    for (time_t start = time(nullptr); time(nullptr) < start + 60 && access(arguments[1], F_OK);) {
+    time_t start = time(nullptr);
+    do {
         work<<<1, 64>>>(data, 20000);
         cudaDeviceSynchronize();
-    }
+    } while (time(nullptr) < start + 60 && access(arguments[1], F_OK));
     cudaMemcpy(found, data, sizeof found, cudaMemcpyDeviceToHost);
     printf("%s\n", cudaGetErrorString(cudaGetLastError()));
 }
@@ -204,6 +205,61 @@ def test_kernels_that_run_long_are_compiled_better_by_a_confined_process(
         while host.processes("farlane.backend.workers.compiling") and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not host.processes("farlane.backend.workers.compiling")
+    finally:
+        host.close()
+
+
+def kept(cache: Path) -> dict[str, int]:
+    """The code that the host keeps for guests, by folder and name: when it was used last."""
+    return {str(each.relative_to(cache)): each.stat().st_mtime_ns for each in sorted(cache.glob("guests/*/*"))}
+
+
+def test_a_confined_session_finds_what_an_earlier_one_has_compiled(tmp_path: Path, vecadd: str) -> None:
+    cache = tmp_path / "cache"
+    host = Host(tmp_path, FARLANE_CACHE_DIR=str(cache))
+    try:
+        runs = []
+        for _ in range(2):
+            outcome = run(host, vecadd)
+            assert "PASS" in outcome.stdout, outcome.stderr + host.log
+            runs.append(kept(cache))
+        first, second = runs
+        assert first
+        assert all(name.startswith("guests/local/") for name in first), first
+        assert first.keys() == second.keys()
+        assert all(second[name] > first[name] for name in first), "found, and not made anew"
+        for name in first:  # as a worker that was taken over could do
+            (cache / name).write_bytes(b"FARLJIT1" + bytes(200))
+        assert "PASS" in run(host, vecadd).stdout
+        assert (cache / "guests/local").stat().st_mode & 0o777 == 0o700
+        assert not list(cache.glob("jit/*")), "nothing that others find"
+    finally:
+        host.close()
+
+
+def test_tier_2_code_of_a_confined_session_is_found_again(
+    tmp_path: Path, toolchain: Callable[[str], Toolchain]
+) -> None:
+    (tmp_path / "long.cu").write_text(LONG)
+    program = str(compile_program(toolchain("13.0"), [tmp_path / "long.cu"], "long", Build(architecture="sm_75")))
+    cache = tmp_path / "cache"
+    host = Host(tmp_path, FARLANE_CACHE_DIR=str(cache))
+    try:
+        outcomes: list[subprocess.CompletedProcess[str]] = []
+        enough = tmp_path / "enough"
+        thread = threading.Thread(target=lambda: outcomes.append(run(host, program, str(enough))))
+        thread.start()
+        while thread.is_alive() and len(kept(cache)) < 2:  # of either tier
+            time.sleep(0.02)
+        enough.touch()
+        thread.join()
+        assert outcomes[0].stdout == "no error\n", outcomes[0].stderr + host.log
+        first = kept(cache)
+        assert len(first) == 2
+        assert run(host, program, str(enough)).stdout == "no error\n"
+        second = kept(cache)
+        assert [name for name in first if second[name] > first[name]] != []
+        assert first.keys() == second.keys()
     finally:
         host.close()
 
