@@ -25,7 +25,7 @@ from farlane.backend.host.session import HIGHEST_PRIORITY
 from farlane.backend.memory import replacement
 from farlane.backend.server.endpoint import FORMS
 from farlane.backend.system import log as logs
-from farlane.backend.workers import confinement
+from farlane.backend.workers import confinement, memory
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
@@ -125,6 +125,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sessions' processes open no files and sockets of others (default: on for sim and null with --workers process)",
     )
     parser.add_argument(
+        "--worker-memory",
+        type=parse_bytes,
+        metavar="BYTES",
+        help="memory of the host that a session's process may take beside the session's device memory; one that takes more is ended "
+        f"(default: {memory.BESIDE_BYTES >> 30}G where it is confined, else without a limit)",
+    )
+    parser.add_argument(
         "--warm",
         type=parse_count,
         default=1,
@@ -218,6 +225,8 @@ def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networ
             raise registry.DeviceUnavailable(
                 "--confine needs --workers process: it is for processes that have one session"
             )
+        if arguments.worker_memory is not None:
+            raise registry.DeviceUnavailable("--worker-memory needs --workers process: it is for sessions' processes")
         if gpu and len(arguments.gpu or [0]) > 1:
             raise registry.DeviceUnavailable("several GPUs need --workers process")
         return registry.open_device(arguments.device, options, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
@@ -251,5 +260,6 @@ def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networ
             sharing=arguments.gpu_sharing,
             logged=logs.Wanted(arguments.log_level, arguments.log_format),
             confined=confined,
+            beside=arguments.worker_memory or (memory.BESIDE_BYTES if confined else None),
         )
     )

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.system import log as logs
-from farlane.backend.workers import code, compiling, confinement
+from farlane.backend.workers import code, compiling, confinement, memory
 from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 
@@ -72,6 +72,7 @@ class Worker:
         finally:
             theirs.close()
             os.close(end)
+        memory.end_first(self._process.pid)
         self.control = Control(ours)
         self.description: Description | None = None
         self.files: str | None = None  # how much of its files' confinement the kernel enforces
@@ -79,6 +80,10 @@ class Worker:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def processes(self) -> list[int]:
+        """Its own, and those that compile for it."""
+        return [self.pid, *(each.pid for each in self._compilers)]
 
     @property
     def alive(self) -> bool:
@@ -163,6 +168,7 @@ class WorkerPool:
         warm: workers of each GPU that wait for a session.
         limit: sessions on one GPU at once.
         confined: they give up what a session does not need (confinement.py).
+        beside: memory that each may take beside its session's device memory (memory.py); None: they are not watched.
     """
 
     def __init__(
@@ -176,6 +182,7 @@ class WorkerPool:
         options: DeviceOptions = DEFAULT,
         logged: logs.Wanted = logs.DEFAULT,
         confined: bool = False,
+        beside: int | None = None,
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
 
@@ -189,6 +196,8 @@ class WorkerPool:
         self._limit = limit
         self._logged = logged
         self.confined = confined
+        self._beside = beside
+        self._memory = None if beside is None else memory.MemoryWatch()
         self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
         self._changed = threading.Condition()
         self._ending: queue.SimpleQueue[tuple[_Place, Worker] | None] = queue.SimpleQueue()
@@ -210,6 +219,8 @@ class WorkerPool:
                     "this kernel's Landlock confines sessions' files %s (docs/security.md)", _ENFORCED[worker.files]
                 )
         except BaseException:
+            if self._memory is not None:
+                self._memory.close()
             self._end_warm()
             raise
         for target in (self._keep_warm, self._reap):
@@ -276,8 +287,16 @@ class WorkerPool:
         assert worker.description is not None
         return worker.description
 
+    def watch(self, worker: Worker, granted: int, over: Callable[[int, int], None]) -> None:
+        """Its session has so much device memory. `over`: it takes more than it may; how much of each."""
+        if self._memory is not None and self._beside is not None:
+            limit = granted + self._beside
+            self._memory.add(worker, worker.processes, limit, lambda taken: over(taken, limit))
+
     def release(self, worker: Worker) -> None:
         """The worker's session has ended. Does not wait for the process."""
+        if self._memory is not None:
+            self._memory.remove(worker)
         with self._changed:
             place = self._of.pop(worker)
         self._ending.put((place, worker))
@@ -341,6 +360,8 @@ class WorkerPool:
         self._ending.put(None)
         for thread in self._threads:
             thread.join()
+        if self._memory is not None:
+            self._memory.close()
         self._end_warm()
 
     def _end_warm(self) -> None:

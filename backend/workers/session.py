@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farlane.workers")
 
-_INTERNAL = 13  # gRPC's
+_EXHAUSTED, _INTERNAL = 8, 13  # gRPC's
 _USAGE_SECONDS = 0.25  # for a worker to say what it uses; else what it said last holds
 _FRESH_SECONDS = 0.05
 _MOST_COUNTS = 64
@@ -70,6 +70,7 @@ class SessionProcesses:
         except BaseException:
             self.pool.release(worker)
             raise
+        self.pool.watch(worker, quota, session.takes_too_much)
         log.info("session %s runs in process %d", name, worker.pid)
         return session, self.pool.description_of(worker)
 
@@ -302,6 +303,13 @@ class WorkerSession:
         if not self._closed:
             with contextlib.suppress(Gone):
                 self._control.send(Kind.INTERRUPT)
+
+    def takes_too_much(self, taken: int, limit: int) -> None:
+        """Its processes take more memory than they may: the session ends. From the watch's thread."""
+        why = f"its process takes {taken >> 20} MiB of the host's memory, and may take {limit >> 20}"
+        log.error("session %s is ended: %s", self.name, why)
+        self._end(Ended(_EXHAUSTED, f"session {self.name} is ended: {why}", why, How.LOST))
+        self.stop()
 
     def stop(self) -> None:
         """See `host.RemoteSession`."""

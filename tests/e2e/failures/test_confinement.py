@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 
 TAKEN_OVER = Path(__file__).parents[2] / "doubles" / "taken_over"
+GREEDY = Path(__file__).parents[2] / "doubles" / "greedy"
 NATIVE = Path(__file__).parents[2] / "native"
 MARK = "taken over: "
 
@@ -39,7 +41,7 @@ int main(int, char **arguments) {
     do {
         work<<<1, 64>>>(data, 20000);
         cudaDeviceSynchronize();
-    } while (time(nullptr) < start + 60 && access(arguments[1], F_OK));
+    } while (!cudaPeekAtLastError() && time(nullptr) < start + 60 && access(arguments[1], F_OK));
     cudaMemcpy(found, data, sizeof found, cudaMemcpyDeviceToHost);
     printf("%s\n", cudaGetErrorString(cudaGetLastError()));
 }
@@ -181,7 +183,7 @@ def test_kernels_that_run_long_are_compiled_better_by_a_confined_process(
 ) -> None:
     (tmp_path / "long.cu").write_text(LONG)
     program = str(compile_program(toolchain("13.0"), [tmp_path / "long.cu"], "long", Build(architecture="sm_75")))
-    host = Host(tmp_path)
+    host = Host(tmp_path, FARLANE_CACHE_DIR=str(tmp_path / "cache"))
     try:
         outcomes: list[subprocess.CompletedProcess[str]] = []
         enough = tmp_path / "enough"
@@ -207,6 +209,61 @@ def test_kernels_that_run_long_are_compiled_better_by_a_confined_process(
         assert not host.processes("farlane.backend.workers.compiling")
     finally:
         host.close()
+
+
+def starting(host: Host, *program: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", host.url, "--", *program]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("how", ["memory", "file"])
+def test_a_process_that_takes_too_much_memory_is_ended(
+    tmp_path: Path, how: str, toolchain: Callable[[str], Toolchain]
+) -> None:
+    (tmp_path / "long.cu").write_text(LONG)
+    program = str(compile_program(toolchain("13.0"), [tmp_path / "long.cu"], "long", Build(architecture="sm_75")))
+    enough = tmp_path / "enough"
+    host = Host(
+        tmp_path, "--quota", "64M", "--worker-memory", "256M", "--warm", "2",
+        PYTHONPATH=str(GREEDY), PYTHON_GREEDY=how,
+    )  # fmt: skip
+    try:
+        with starting(host, program, str(enough)) as other, starting(host, program, str(enough)) as one:
+            deadline = time.monotonic() + 60
+            while len(workers_with_guests(host)) < 2 and time.monotonic() < deadline:
+                time.sleep(0.1)
+            victim, _ = sorted(workers_with_guests(host))
+            os.kill(victim, signal.SIGUSR1)
+            first = ended_first(one, other, deadline)
+            assert first.stderr
+            assert first.stdout
+            said = first.stderr.read()
+            assert re.search(r"its process takes \d+ MiB of the host's memory, and may take 320", said), said + host.log
+            assert first.stdout.read() == "CUDA-capable device(s) is/are busy or unavailable\n"
+            enough.touch()
+            survivor = other if first is one else one
+            assert survivor.wait(60) == 0
+            assert survivor.stdout
+            assert survivor.stdout.read() == "no error\n", "another session goes on"
+        assert re.search(r"session s\d is ended: its process takes", host.log)
+        assert run(host, program, str(enough)).stdout == "no error\n"
+    finally:
+        host.close()
+
+
+def workers_with_guests(host: Host) -> list[int]:
+    """Their system calls are restricted."""
+    found = host.processes("farlane.backend.workers.start")
+    return [int(each.name) for each in found if "Seccomp:\t2" in (each / "status").read_text()]
+
+
+def ended_first(one: subprocess.Popen[str], other: subprocess.Popen[str], deadline: float) -> subprocess.Popen[str]:
+    while time.monotonic() < deadline:
+        for each in (one, other):
+            if each.poll() is not None:
+                return each
+        time.sleep(0.05)
+    raise AssertionError("neither session is ended")
 
 
 def kept(cache: Path) -> dict[str, int]:
@@ -269,6 +326,7 @@ def test_tier_2_code_of_a_confined_session_is_found_again(
     [
         (["--workers", "process", "--session-reports", "reports"], "--session-reports has each session write a file"),
         (["--workers", "thread", "--confine", "on"], "--confine needs --workers process"),
+        (["--workers", "thread", "--worker-memory", "1G"], "--worker-memory needs --workers process"),
     ],
 )
 def test_what_does_not_go_together(tmp_path: Path, arguments: list[str], words: str) -> None:
