@@ -30,8 +30,8 @@ class Tape:
 def read_tape(message: bytes) -> Tape | None:
     """A Tape, if the message is one in the form in which every protobuf library writes it."""
 
-def restrict_files(read: Sequence[str], write: Sequence[str]) -> Literal["wholly", "partly", "not"]:
-    """From now on the calling thread, and those that it starts, open what lies in these folders alone, and reach no network.
+def restrict_files(read: Sequence[str]) -> Literal["wholly", "partly", "not"]:
+    """From now on the calling thread, and those that it starts, read what lies in these folders alone, and reach no network.
 
     Returns how much of that the kernel enforces. Raises OSError.
     """

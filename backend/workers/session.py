@@ -27,7 +27,8 @@ from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers import code, control
 from farlane.backend.workers.control import Gone, Kind, Message
-from farlane.backend.workers.pool import Worker, WorkerPool
+from farlane.backend.workers.pool import WorkerPool
+from farlane.backend.workers.worker import Worker
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind as Way

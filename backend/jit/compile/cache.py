@@ -3,8 +3,8 @@
 One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
 facts as JSON, its code (an object file or a flat image, backend/system/flat.py). The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
 entry is never stale. An upgrade may replace the sources under a running host: entries go by what they were when this module was loaded, and
-none is written once they differ from that (`trusted`), nor by a process that has a guest of its own (`close`): that one gives
-them to a store, and asks the store for what the folder lacks. Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
+none is written once they differ from that (`trusted`), nor by a process that has a guest of its own (`close`): that one has a
+store in the folder's place. Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
 bound, the least recently used files go. The directory is private (0700): what lies there is executed.
 """
 
@@ -140,11 +140,13 @@ def load(name: str) -> tuple[KernelInfo, bytes] | None:
 
 def load_object(name: str) -> tuple[bytes, bytes] | None:
     """The facts, as they were saved, and the object of an entry, or None."""
+    if _store is not None:
+        return _read(_store.find(name) or b"")
     path = directory() / name
     try:
         data = path.read_bytes()
     except OSError:
-        return None if _store is None else _read(_store.find(name) or b"")
+        return None
     entry = _read(data)
     if entry is not None:
         with contextlib.suppress(OSError):

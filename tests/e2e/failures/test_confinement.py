@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,16 @@ TAKEN_OVER = Path(__file__).parents[2] / "doubles" / "taken_over"
 GREEDY = Path(__file__).parents[2] / "doubles" / "greedy"
 NATIVE = Path(__file__).parents[2] / "native"
 MARK = "taken over: "
+
+# Everything in root's home folder is hidden but this folder.
+KEPT = """
+kept=$1; shift
+case $kept in /root/*)
+    place=$(mktemp -d); mount --bind "$kept" "$place"; mount -t tmpfs -o mode=755 none /root
+    mkdir -p "$kept"; mount --move "$place" "$kept"; rmdir "$place";;
+esac
+exec "$@"
+"""
 
 LONG = r"""
 #include <cstdio>
@@ -51,11 +62,11 @@ int main(int, char **arguments) {
 class Host:
     """A host whose sessions are processes, on a Unix socket."""
 
-    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, prefix: Sequence[str] = (), **environment: str) -> None:
         self.url = f"unix://{folder / 'h'}"
         self._log = (folder / "log").open("w+")
         read, write = os.pipe()
-        command = [sys.executable, "-m", "farlane.backend.commands.serve", "--listen", self.url]
+        command = [*prefix, sys.executable, "-m", "farlane.backend.commands.serve", "--listen", self.url]
         command += ["--workers", "process", "--ready-fd", str(write), *arguments]
         self.process = subprocess.Popen(
             command, pass_fds=[write], stdout=subprocess.PIPE, stderr=self._log, env=os.environ | environment, text=True
@@ -135,10 +146,31 @@ def succeeded(text: str) -> set[str]:
     return set(json.loads(found[0]))
 
 
+@pytest.fixture
+def everyones() -> list[str]:
+    """What to begin a command with so that every user can run this interpreter, which may lie in root's home folder."""
+    kept = ["unshare", "--mount", "sh", "-ec", KEPT, "sh", sys.base_prefix]
+    command = [*kept, sys.executable, "-c", "import os; os.setuid(70000); os.stat(os.path.realpath(os.sys.executable))"]
+    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs root, and namespaces of its own for mounts")
+    return kept
+
+
 def test_a_process_that_was_taken_over_reaches_nothing_of_others(
     tmp_path: Path, others: dict[str, str], vecadd: str
 ) -> None:
-    host = Host(tmp_path, **others)
+    taken_over(Host(tmp_path, "--worker-user", "off", **others), vecadd)
+
+
+def test_a_process_of_a_user_of_its_own_that_was_taken_over_reaches_nothing_of_others(
+    tmp_path: Path, others: dict[str, str], vecadd: str, everyones: list[str]
+) -> None:
+    host = Host(tmp_path, prefix=everyones, **others)
+    assert "users 1879048192 to 1879049215" in host.said, host.log
+    taken_over(host, vecadd)
+
+
+def taken_over(host: Host, vecadd: str) -> None:
     try:
         assert "a confined process for each session" in host.said
         outcome = run(host, vecadd)
@@ -209,6 +241,60 @@ def test_kernels_that_run_long_are_compiled_better_by_a_confined_process(
         assert not host.processes("farlane.backend.workers.compiling")
     finally:
         host.close()
+
+
+def users_of(process: Path) -> list[list[str]]:
+    """User, group and further groups: real, effective, saved, of files."""
+    lines = (process / "status").read_text().splitlines()
+    return [line.split()[1:] for line in lines if line.startswith(("Uid:", "Gid:", "Groups:"))]
+
+
+def test_processes_of_users_of_their_own(
+    tmp_path: Path, toolchain: Callable[[str], Toolchain], everyones: list[str]
+) -> None:
+    (tmp_path / "long.cu").write_text(LONG)
+    program = str(compile_program(toolchain("13.0"), [tmp_path / "long.cu"], "long", Build(architecture="sm_75")))
+    enough = tmp_path / "enough"
+    host = Host(
+        tmp_path, "--worker-user", "70000-70003", "--warm", "1", prefix=everyones, FARLANE_CACHE_DIR=str(tmp_path / "cache")
+    )  # fmt: skip
+    try:
+        with starting(host, program, str(enough)) as one, starting(host, program, str(enough)) as other:
+            seen: list[tuple[str, ...]] = []
+            compiling: set[str] = set()
+            deadline = time.monotonic() + 60
+            while (len(seen) < 2 or not compiling) and time.monotonic() < deadline:
+                found = [Path(f"/proc/{pid}") for pid in workers_with_guests(host)]
+                seen = [(*users, *groups, *further) for users, groups, further in map(users_of, found)]
+                with contextlib.suppress(OSError):
+                    compiling |= {users_of(each)[0][0] for each in host.processes("farlane.backend.workers.compiling")}
+                time.sleep(0.02)
+            enough.touch()
+            assert (one.wait(60), other.wait(60)) == (0, 0)
+            assert one.stdout
+            assert one.stdout.read() == "no error\n"
+        assert len(set(seen)) == 2, "each has one of its own"
+        assert all(len(set(numbers)) == 1 and 70000 <= int(numbers[0]) <= 70003 for numbers in seen), seen
+        assert compiling
+        assert compiling <= {numbers[0] for numbers in seen}, "it has its session's"
+        for _ in range(4):  # users come again
+            assert run(host, program, str(enough)).stdout == "no error\n", host.log
+    finally:
+        host.close()
+
+
+def test_a_user_that_cannot_read_farlane(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root, and namespaces of its own for mounts")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    (hidden / "venv").symlink_to(sys.prefix)
+    command = [str(hidden / "venv/bin/python"), "-m", "farlane.backend.commands.serve", "--workers", "process"]
+    command += ["--listen", f"unix://{tmp_path / 'h'}", "--worker-user", "70000"]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert outcome.returncode == 1
+    assert "farlane: --worker-user cannot be used: " in outcome.stderr
+    assert "Permission denied" in outcome.stderr
 
 
 def starting(host: Host, *program: str) -> subprocess.Popen[str]:
