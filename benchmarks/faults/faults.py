@@ -180,6 +180,7 @@ def _limited(pid: int, what: int, most: int) -> Iterator[None]:
 
 def _no_files(scene: Scene) -> None:
     """A host without descriptors, which another guest comes to."""
+    scene.wait_open()
     pid = scene.served.process.pid
     have = max(int(each) for each in os.listdir(f"/proc/{pid}/fd")) + 1
     with _limited(pid, resource.RLIMIT_NOFILE, have + scene.random.randrange(3)):
@@ -240,6 +241,14 @@ def _expired(scene: Scene) -> None:
         raise AssertionError(f"a host with an expired certificate: {outcome.status}, {outcome.stderr}")
 
 
+def _jump(scene: Scene) -> None:
+    """The host's wall clock jumps, forward or back, and back again."""
+    for _ in range(3):
+        scene.served.jump(scene.random.choice((-1, 1)) * scene.random.choice((2, 90, 7200, 90 * 86400)))
+        scene.pause(0.5)
+    scene.served.jump(0)
+
+
 FAULTS = (
     Fault("guest killed", _kill, killed=True),
     Fault("guest terminated", _terminate, killed=True),
@@ -254,6 +263,7 @@ FAULTS = (
     Fault("connection half open, then reset", _half_open, transports=NETWORK, survived=True),
     Fault("silence for a while", _silence, transports=NETWORK, survived=True),
     Fault("slow connection", _slow, transports=NETWORK, survived=True),
+    Fault("the clock jumps", _jump, survived=True),
     Fault("nonsense from others", _nonsense, survived=True),
     Fault("no descriptors left", _no_files, survived=True, felt=True),
     Fault("disk full", _full_disk, felt=True),

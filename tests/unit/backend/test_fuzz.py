@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from typing import Any
 
+import fuzzing
 import pytest
 from counting_slice import definition, template
 from farlane.backend.device import registry
@@ -24,7 +25,7 @@ from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
 from session_replies import answers
 
-GROUPS = 6000
+GROUPS = fuzzing.inputs(6000)
 INTERESTING = [0, 1, 2, 7, 8, 15, 16, 17, 255, 256, 4096, 2**20, 2**31 - 1, 2**31, 2**32 - 1, 2**48, 2**63, 2**64 - 1]
 IMAGE = b"""
 .version 7.5

@@ -7,12 +7,13 @@ import struct
 import zlib
 from pathlib import Path
 
+import fuzzing
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.fatbin import FatBinaryError, choose, parse
 
 IMAGES = sorted(path for path in (Path(__file__).parent / "images").iterdir() if path.suffix in (".fatbin", ".cubin"))
-ROUNDS = 3000
+ROUNDS = fuzzing.inputs(3000)
 INTERESTING = [0, 1, 7, 8, 0x3F, 0x40, 0x50, 0x7F, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 64) - 1]
 
 

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from typing import Any
 
+import fuzzing
 import pytest
 from counting_slice import COUNTING, FILLINGS, RECORDS, slice_record
 from counting_slice import template as counting_template
@@ -117,7 +118,8 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
     host = Host(registry.open_device(device), quota=1 << 20)
     outcomes: Counter[str] = Counter()
     session: Any = None
-    for _ in range(400):
+    rounds = fuzzing.inputs(400)
+    for _ in range(rounds):
         if session is None:
             admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
             session, base, group = admission.session, admission.window.base, 1
@@ -149,8 +151,8 @@ def test_mutated_loops(device: str, caplog: pytest.LogCaptureFixture) -> None:
     host.close()
     assert host.sessions == 0
     assert not [entry for entry in caplog.records if entry.levelname == "ERROR"], "an exception of ours"
-    assert outcomes["refused"] > 50
-    assert outcomes["answered"] > 50
+    assert outcomes["refused"] > rounds // 8
+    assert outcomes["answered"] > rounds // 8
 
 
 @pytest.mark.parametrize("device", ["null", "sim"])
@@ -162,7 +164,8 @@ def test_mutated_slices(device: str, caplog: pytest.LogCaptureFixture) -> None:
     outcomes: Counter[str] = Counter()
     session: Any = None
     written = forms.write(COUNTING)
-    for _ in range(800):
+    rounds = fuzzing.inputs(800)
+    for _ in range(rounds):
         if session is None:
             admission = host.admit(Greeting(1, TAPE_VERSION_MAX))
             session, base, group = admission.session, admission.window.base, 1
@@ -191,6 +194,6 @@ def test_mutated_slices(device: str, caplog: pytest.LogCaptureFixture) -> None:
     host.close()
     assert host.sessions == 0
     assert not [entry for entry in caplog.records if entry.levelname == "ERROR"], "an exception of ours"
-    assert outcomes["refused"] > 100
-    assert outcomes["answered"] > 100
-    assert outcomes["decided"] > 30
+    assert outcomes["refused"] > rounds // 8
+    assert outcomes["answered"] > rounds // 8
+    assert outcomes["decided"] > rounds // 27

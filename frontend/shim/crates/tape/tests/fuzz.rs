@@ -62,25 +62,24 @@ fn record(random: &mut Random, bytes: &mut Vec<u8>) {
 #[test]
 fn random_bytes() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut refused = 0;
-    for _ in 0..fuzzing::inputs(100_000) {
+    let (inputs, mut refused) = (fuzzing::inputs(100_000), 0);
+    for _ in 0..inputs {
         let mut bytes = vec![0; random.below(96)];
         bytes.iter_mut().for_each(|byte| *byte = (random.next() >> 32) as u8);
-        refused += usize::from(read(&bytes).1);
+        refused += u64::from(read(&bytes).1);
     }
-    assert!(refused > 90_000);
+    assert!(refused > inputs / 10 * 9, "{refused}");
 }
 
 #[test]
 fn good_results_with_a_few_bytes_changed_or_cut() {
     let mut random = Random(0x0123_4567_89ab_cdef);
-    let (mut untouched, mut refused) = (0, 0);
-    for round in 0..fuzzing::inputs(100_000) {
+    let (inputs, mut refused) = (fuzzing::inputs(100_000), 0);
+    for round in 0..inputs {
         let mut bytes = Vec::new();
         let count = random.below(6);
         (0..count).for_each(|_| record(&mut random, &mut bytes));
         assert_eq!(read(&bytes), (count, false));
-        untouched += 1;
         if bytes.is_empty() {
             continue;
         }
@@ -97,8 +96,7 @@ fn good_results_with_a_few_bytes_changed_or_cut() {
             };
             bytes[at] = if random.next() & 1 == 0 { random.next() as u8 } else { bytes[at] ^ (1 << random.below(8)) };
         }
-        refused += usize::from(read(&bytes).1);
+        refused += u64::from(read(&bytes).1);
     }
-    assert_eq!(untouched, 100_000);
-    assert!(refused > 10_000, "{refused}");
+    assert!(refused > inputs / 10, "{refused}");
 }

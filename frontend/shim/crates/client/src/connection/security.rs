@@ -141,10 +141,14 @@ fn refused(endpoint: &Endpoint, error: &io::Error) -> OpenError {
         },
         Some(Error::InvalidMessage(_)) => "it does not speak TLS: is it a grpc:// address?".to_owned(),
         Some(other) => format!("TLS failed: {other}"),
-        None if error.kind() == ErrorKind::UnexpectedEof => {
-            "it ended the connection: is it a grpc:// address?".to_owned()
+        None => {
+            let why = match error.kind() {
+                ErrorKind::UnexpectedEof => "it may have no room for another one, or this is a grpc:// address".to_owned(),
+                _ => error.to_string(),
+            };
+            let message = format!("the host at {endpoint} ended the connection before it said who it is: {why}");
+            return OpenError::new(OpenReason::Refused, message);
         }
-        None => error.to_string(),
     };
     OpenError::new(OpenReason::Refused, format!("the host at {endpoint} is not trusted: {why}"))
 }
