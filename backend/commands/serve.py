@@ -111,7 +111,8 @@ def _what(arguments: argparse.Namespace, host: Host) -> str:
     if isinstance(host.device, SessionProcesses):
         sharing = f", sharing by {host.device.pool.sharing}" if arguments.device == "cupy" else ""
         confined = "a confined process" if host.device.pool.confined else "a process"
-        text += f", {confined} for each session{sharing}"
+        users = host.device.pool.users
+        text += f", {confined} for each session{sharing}{f' as {users}' if users else ''}"
     return text
 
 

@@ -6,6 +6,7 @@ Owns the options, their defaults and which of them exclude each other.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 
 from farlane.backend.commands.admin import parse_admin
@@ -25,10 +26,13 @@ from farlane.backend.host.session import HIGHEST_PRIORITY
 from farlane.backend.memory import replacement
 from farlane.backend.server.endpoint import FORMS
 from farlane.backend.system import log as logs
-from farlane.backend.workers import confinement
+from farlane.backend.workers import confinement, memory, users
 from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
+from farlane.backend.workers.users import Users
+
+log = logging.getLogger("farlane.workers")
 
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 GRACE_SECONDS = 30.0  # for a guest whose connection has broken
@@ -125,6 +129,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sessions' processes open no files and sockets of others (default: on for sim and null with --workers process)",
     )
     parser.add_argument(
+        "--worker-memory",
+        type=parse_bytes,
+        metavar="BYTES",
+        help="memory of the host that a session's process may take beside the session's device memory; one that takes more is ended "
+        f"(default: {memory.BESIDE_BYTES >> 30}G where it is confined, else without a limit)",
+    )
+    parser.add_argument(
+        "--worker-user",
+        type=users.parse,
+        metavar="NAME|UID-UID|off",
+        help="whom confined sessions' processes run as, where the host runs as root: one user, or each one of its own of a range "
+        f"(default: {users.DEFAULT}, where they can read Farlane)",
+    )
+    parser.add_argument(
         "--warm",
         type=parse_count,
         default=1,
@@ -218,6 +236,8 @@ def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networ
             raise registry.DeviceUnavailable(
                 "--confine needs --workers process: it is for processes that have one session"
             )
+        if arguments.worker_memory is not None:
+            raise registry.DeviceUnavailable("--worker-memory needs --workers process: it is for sessions' processes")
         if gpu and len(arguments.gpu or [0]) > 1:
             raise registry.DeviceUnavailable("several GPUs need --workers process")
         return registry.open_device(arguments.device, options, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
@@ -251,5 +271,27 @@ def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networ
             sharing=arguments.gpu_sharing,
             logged=logs.Wanted(arguments.log_level, arguments.log_format),
             confined=confined,
+            beside=arguments.worker_memory or (memory.BESIDE_BYTES if confined else None),
+            users=_users(arguments.worker_user, confined),
         )
     )
+
+
+def _users(asked: Users | str | None, confined: bool) -> Users | None:
+    """Whom sessions' processes run as; None: as the host. Raises DeviceUnavailable: not as those that are asked for."""
+    if asked == users.OFF or (asked is None and not (confined and users.may_change())):
+        return None
+    found = users.DEFAULT if asked is None else asked
+    assert isinstance(found, Users)
+    if not confined:
+        why = "it is for confined sessions"
+    elif not users.may_change():
+        why = "the host does not run as root"
+    else:
+        why = users.hindrance(found.first, confinement.variables(os.environ))
+    if not why:
+        return found
+    if asked is not None:
+        raise registry.DeviceUnavailable(f"--worker-user cannot be used: {why}")
+    log.warning("sessions' processes run as root, for they cannot run as %s (--worker-user): %s", found, why)
+    return None

@@ -29,6 +29,7 @@ class How(enum.StrEnum):
     LOST = "lost"  # the session's own process ended
     FAILED = "failed"  # an error of the host
     STOPPED = "stopped"  # the host stopped
+    REVOKED = "revoked"  # its token was revoked, or has expired
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,9 @@ class RemoteSession(Protocol):
         """Takes a connection of its guest. The descriptor stays the caller's."""
 
     def interrupt(self) -> None: ...
+    def stop(self) -> None:
+        """Its process ends at once. From any thread."""
+
     def close(self) -> None: ...
 
 
@@ -95,8 +98,10 @@ class Processes(Protocol):
         known: Sequence[bytes],
         entrance: Entrance | None,
         resumption: Resumption | None,
+        guest: str,
     ) -> tuple[RemoteSession, Description]:
-        """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. Raises Refused."""
+        """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. `guest`: whose compiled code it
+        finds; empty: nobody's. Raises Refused."""
 
     def close(self) -> None: ...
 
@@ -191,6 +196,7 @@ class Host:
         entrance: Entrance | None = None,
         priority: int | None = None,
         resumption: Resumption | None = None,
+        guest: str = "",
     ) -> Admission:
         """Opens a session.
 
@@ -200,6 +206,7 @@ class Host:
             entrance: of the session's process, for a guest that comes by TLS.
             priority: the highest that the guest may have, by its token.
             resumption: where the session outlives its connection; its process has to know.
+            guest: a name for who comes, by which code is kept that the session's process compiles; empty: it is not known.
 
         Raises:
             Refused: with the reason, and nothing left behind.
@@ -208,7 +215,7 @@ class Host:
         check(greeting)
         name = self._reserve()
         try:
-            session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption)
+            session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption, guest)
         except BaseException:
             self._forget(name)
             raise
@@ -271,6 +278,7 @@ class Host:
         quota: int | None,
         entrance: Entrance | None,
         resumption: Resumption | None,
+        guest: str,
     ) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images), greeting.checks
         most = self.quota if quota is None else min(quota, self.quota)
@@ -278,7 +286,7 @@ class Host:
             return open_session(self.device, most, images, name, tape_version, checks), self.description
         try:
             digests = greeting.module_digests
-            return self.device.open(name, tape_version, most, checks, images, digests, entrance, resumption)
+            return self.device.open(name, tape_version, most, checks, images, digests, entrance, resumption, guest)
         except BaseException:
             images.close()
             raise

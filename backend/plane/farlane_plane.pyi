@@ -30,8 +30,8 @@ class Tape:
 def read_tape(message: bytes) -> Tape | None:
     """A Tape, if the message is one in the form in which every protobuf library writes it."""
 
-def restrict_files(read: Sequence[str], write: Sequence[str]) -> Literal["wholly", "partly", "not"]:
-    """From now on the calling thread, and those that it starts, open what lies in these folders alone, and reach no network.
+def restrict_files(read: Sequence[str]) -> Literal["wholly", "partly", "not"]:
+    """From now on the calling thread, and those that it starts, read what lies in these folders alone, and reach no network.
 
     Returns how much of that the kernel enforces. Raises OSError.
     """
@@ -77,6 +77,12 @@ class Call:
 
         Raises:
             CallGone: the call has ended, or its guest has come once more.
+        """
+
+    def end(self, status: int, details: str) -> None:
+        """From any thread: the call is cancelled, and its guest is given this status, whatever `finish` says.
+
+        What its own thread waits for ends with CallGone, whose text is `details`.
         """
 
     def wake(self) -> None:

@@ -1,9 +1,10 @@
 """Lets guests in that come by TLS: by a token, or by a client certificate, before anything else of them is read.
 
 Owns who may come: what a guest shows is compared with tokens.json, which is read again when it has changed. Guesses are
-bounded for each address. Guests of a Unix socket, or of a loopback endpoint without TLS, do not come here.
+bounded for each address. Guests of a Unix socket, or of a loopback endpoint without TLS, do not come here. A session
+ends when its guest may come no more: a thread looks for that as long as the gate is open.
 
-Locking: one lock around the guests, their open sessions and the failures.
+Locking: one lock around the guests, their open sessions and the failures. Sessions are ended without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from farlane.backend.host.greeting import Reason, Refused
@@ -28,6 +29,7 @@ log = logging.getLogger("farlane.security")
 
 FAILURES, FAILURE_SECONDS = 20, 60.0  # of one address, before it has to wait; `farlane run` may be refused twice
 ADDRESSES = 4096  # that are remembered
+WATCH_SECONDS = 0.25  # between two looks at who may still stay
 _BEARER = "Bearer "
 _MISSING = "the guest shows no token: set FARLANE_TOKEN to one that `farlane token create` prints on the host"
 
@@ -57,6 +59,13 @@ class Grant:
         return "" if self.entry is None else self.entry.name
 
     @property
+    def guest(self) -> str:
+        """A name for who comes, which no other guest has; empty: that is not known."""
+        if self.entry is None:
+            return "local" if self.peer.startswith("unix:") else ""  # the socket's file opens for the host's user alone
+        return self.entry.digest
+
+    @property
     def memory(self) -> int | None:
         return None if self.entry is None else self.entry.memory
 
@@ -64,6 +73,15 @@ class Grant:
     def priority(self) -> int | None:
         """The highest that its sessions may have; None: what the host allows guests without a token."""
         return None if self.entry is None else self.entry.priority
+
+
+@dataclass
+class _Stay:
+    """An open session of a guest that has shown something."""
+
+    entry: tokens.Entry
+    end: Callable[[str], None]
+    why: str = ""  # it was ended
 
 
 class Gate:
@@ -92,6 +110,9 @@ class Gate:
         self._open: dict[str, int] = {}
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
         self._audit: Audit | None = None
+        self._stays: dict[str, _Stay] = {}  # by the session's name
+        self._closed = threading.Event()
+        self._watcher: threading.Thread | None = None
         if folder is not None:
             folder.require_private()
             self._entries = tokens.read(folder)
@@ -99,6 +120,8 @@ class Gate:
                 self._audit = Audit(folder.audit)
             except OSError as error:
                 raise SecurityError(f"cannot write {folder.audit}: {error.strerror}") from error
+            self._watcher = threading.Thread(target=self._watch, name="farlane-gate", daemon=True)
+            self._watcher.start()
 
     def enter(self, guest: Guest) -> Grant:
         """Raises Refused."""
@@ -143,18 +166,31 @@ class Gate:
             with self._lock:
                 self._open[entry.name] -= 1
 
-    def opened(self, grant: Grant, **fields: Any) -> None:
-        """For the audit log, as `ended`."""
-        self._write("granted", grant.entry, grant.peer, **fields)
+    def opened(self, grant: Grant, end: Callable[[str], None], *, session: str, **fields: Any) -> None:
+        """A session has opened. `end` ends it, from another thread, and is told why; `left` follows however it ended."""
+        if grant.entry is not None:
+            with self._lock:
+                self._stays[session] = _Stay(grant.entry, end)
+        self._write("granted", grant.entry, grant.peer, session=session, **fields)
+
+    def left(self, session: str) -> str:
+        """A session is over. Gives why the gate has ended it; empty: it has not."""
+        with self._lock:
+            stay = self._stays.pop(session, None)
+        return "" if stay is None else stay.why
 
     def resumed(self, grant: Grant, **fields: Any) -> None:
         self._write("resumed", grant.entry, grant.peer, **fields)
 
     def ended(self, grant: Grant, **fields: Any) -> None:
+        """For the audit log, as `resumed`."""
         seconds = round(time.monotonic() - grant.entered, 3)
         self._write("ended", grant.entry, grant.peer, seconds=seconds, **fields)
 
     def close(self) -> None:
+        self._closed.set()
+        if self._watcher is not None:
+            self._watcher.join()
         if self._audit is not None:
             self._audit.close()
 
@@ -171,18 +207,51 @@ class Gate:
         entry = tokens.find(self._entries, tokens.digest_of(secret))
         if entry is None or entry.kind != kind:
             return None, f"the host does not know the guest's {what}"
+        return entry, self._past(entry)
+
+    def _past(self, entry: tokens.Entry) -> str:
+        """Why a guest that the host knows may come no more; empty: it may."""
+        what = "token" if entry.kind == "token" else "client certificate"
         if entry.revoked is not None:
-            return entry, f"the guest's {what} ({entry.name}) was revoked"
+            return f"the guest's {what} ({entry.name}) was revoked"
         if entry.expires is not None and entry.expires <= self._clock():
-            return entry, f"the guest's {what} ({entry.name}) has expired"
-        return entry, ""
+            return f"the guest's {what} ({entry.name}) has expired"
+        return ""
+
+    def _watch(self) -> None:
+        """Ends the sessions of guests that may come no more."""
+        seen = self._found()
+        while not self._closed.wait(WATCH_SECONDS):
+            with self._lock:
+                if (found := self._found()) != seen:
+                    seen = found
+                    self._reload()
+                past = [stay for stay in self._stays.values() if not stay.why and self._is_past(stay)]
+            for stay in past:
+                stay.end(stay.why)
+
+    def _is_past(self, stay: _Stay) -> bool:
+        """Whether it has to end. A list that cannot be read revokes nothing: the guest then stays until it expires."""
+        known = tokens.find(self._entries, stay.entry.digest)
+        if known is None and self._stamp is not None:
+            known = replace(stay.entry, revoked=0.0)  # another one has its name now
+        stay.why = self._past(known or stay.entry)
+        return bool(stay.why)
+
+    def _found(self) -> tuple[int, int, int] | None:
+        """What the list of guests is known by; None: it is not there."""
+        assert self._folder is not None
+        try:
+            found = os.stat(self._folder.tokens)
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
 
     def _reload(self) -> None:
         assert self._folder is not None
         try:
-            found = os.stat(self._folder.tokens)
-            stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
-            if stamp != self._stamp:
+            stamp = self._found()
+            if stamp is None or stamp != self._stamp:
                 self._entries, self._stamp = tokens.read(self._folder), stamp
         except (SecurityError, OSError) as error:
             self._entries, self._stamp = [], None  # nothing says who may come: no guest may

@@ -189,6 +189,7 @@ class Service:
             entrance=entrance,
             priority=grant.priority,
             resumption=resumption,
+            guest=grant.guest,
         )
         session = admission.session
         ended = _FAILED
@@ -199,7 +200,13 @@ class Service:
             if resumption is not None:
                 self._resumable[session.name] = _Resumable(call, session, resumption.secret, grant.owner)
         try:
-            self._gate.opened(grant, session=session.name, program=first.program, memory=admission.quota)
+            self._gate.opened(
+                grant,
+                lambda why: _revoke(call, session, why),
+                session=session.name,
+                program=first.program,
+                memory=admission.quota,
+            )
             passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
             name = self._rings_name if by_tcp and ticket is not None else ""
             welcome = messages.write_welcome(admission, ticket, passage, name, entrance, resumption)
@@ -214,12 +221,24 @@ class Service:
             with self._lock:
                 del self._running[call.number]
                 self._resumable.pop(session.name, None)
+            if why := self._gate.left(session.name):
+                log.info("session %s: %s", session.name, why)
+                ended = Ended(Status.UNAUTHENTICATED, why, why, How.REVOKED)
             self._host.end(session, ended.why, ended.how)
             if admission.manifests is not None:
                 admission.manifests.close()
             worked = session.counts().get(DEVICE_TIME, 0)
             self._gate.ended(grant, session=session.name, why=ended.why, device_nanoseconds=worked)
         return ended.status, ended.details
+
+
+def _revoke(call: Call, session: HostedSession, why: str) -> None:
+    """From the gate's thread: the session ends, whatever it runs, and its guest learns why."""
+    call.end(Status.UNAUTHENTICATED, why)
+    if isinstance(session, Session):
+        session.interrupt()
+    else:
+        session.stop()
 
 
 def _entrance() -> Entrance:

@@ -6,6 +6,7 @@ Owns nothing of what is in them, and no locking: the last writer wins.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Mapping
@@ -37,3 +38,19 @@ def replace(path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def prune(folder: Path, limit: int) -> None:
+    """Deletes the least recently used files of a folder beyond `limit` bytes."""
+    entries = []
+    for item in os.scandir(folder):
+        with contextlib.suppress(OSError):
+            status = item.stat()
+            entries.append((status.st_mtime, status.st_size, item.path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size

@@ -14,19 +14,20 @@ import sys
 from collections.abc import Mapping
 
 from farlane.backend.workers import confinement
+from farlane.backend.workers.users import User
 
 MOST = 4  # of a session
 _MEMORY_BYTES = 8 << 30  # of addresses
 
 
-def start(environment: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], int]:
-    """The process, and a descriptor of the socket that leads to it, the caller's. Raises OSError."""
+def start(environment: Mapping[str, str], user: User | None) -> tuple[subprocess.Popen[bytes], int]:
+    """The process, which runs as this user, and a descriptor of the socket that leads to it, the caller's. Raises OSError."""
     ours, theirs = socket.socketpair()
     with theirs:
         try:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "farlane.backend.workers.compiling"],
-                stdin=theirs.fileno(), stdout=theirs.fileno(), env=dict(environment),
+                stdin=theirs.fileno(), stdout=theirs.fileno(), env=dict(environment), **(user.arguments() if user else {}),
             )  # fmt: skip
         except BaseException:
             ours.close()

@@ -4,11 +4,10 @@ A guest's work is machine code in the worker's process. Kernels stay inside thei
 day that the first one has a hole. Two steps (backend/plane/confinement):
 
 1. At the process's beginning, before any library has started a thread (start.py): files. The worker reads the interpreter, Farlane, and the
-   system's libraries, and writes to a cache of kernels that is the workers' own. No network, no signals to others.
+   system's libraries, and writes none. No network, no signals to others.
 2. When the session opens: system calls. It opens files only to read them, makes no sockets and no processes.
 
-So what a worker compiles for itself before it has seen a guest is kept for the next one; of what it compiles for the guest
-nothing is, for who has taken it over could leave something there for others.
+What it compiles the host keeps for it (code.py). Where the host runs as root, a worker has a user of its own (users.py).
 
 Owns the folders, the limits and the variables that a worker gets.
 """
@@ -24,7 +23,6 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 from farlane.backend import plane
-from farlane.backend.system.files import CACHE, cache_folder
 
 # What the C library, the interpreter and LLVM read of the system. Not /etc: it has others' secrets.
 _SYSTEM = (
@@ -35,20 +33,17 @@ _SYSTEM = (
 # Farlane's packages that a worker imports: in a source tree they lie in several folders.
 _OWN = ("farlane", "farlane.backend", "farlane.demangle", "farlane.fatbin", "farlane.hosturl", "farlane.v1")
 # Of the host's variables. Others may be secrets.
-_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", CACHE)
+_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _PREFIXES = ("PYTHON", "FARLANE_SIM", "FARLANE_JIT", "COV_CORE")
 _FILES = 1024
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker. Its cache's folder, of the kernels that workers compile for themselves, is made."""
-    folder = cache_folder(environment) / "workers"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    kept = {name: value for name, value in environment.items() if name in _VARIABLES or name.startswith(_PREFIXES)}
-    return {**kept, CACHE: str(folder)}
+    """The environment of a worker."""
+    return {name: value for name, value in environment.items() if name in _VARIABLES or name.startswith(_PREFIXES)}
 
 
-def restrict_files(environment: Mapping[str, str] = os.environ) -> str:
+def restrict_files() -> str:
     """The first step; the process must have one thread. Returns how much the kernel enforces (plane.restrict_files).
 
     Raises:
@@ -62,7 +57,7 @@ def restrict_files(environment: Mapping[str, str] = os.environ) -> str:
     own = [folder for name in _OWN if (spec := find_spec(name)) for folder in spec.submodule_search_locations or ()]
     shared = os.path.join(sys.base_prefix, "lib")  # of the interpreter, where it is not the system's
     read = [path for path in (*_SYSTEM, *installed, *own, shared, *sys.path) if path and os.path.exists(path)]
-    return plane.restrict_files(sorted(set(read)), [environment[CACHE]])
+    return plane.restrict_files(sorted(set(read)))
 
 
 def restrict_calls() -> None:

@@ -46,9 +46,11 @@ class Kind(enum.IntEnum):
     OBJECT = 21  # bytes of a guest's object: identity, last
     ENDED = 22  # the session is over: status, details, why, how, counts
     MAPPED = 23  # a memory map, as bytes beside it
+    KEEP = 24  # compiled code: its name; its bytes
     # both ways
     IMAGE = 32  # its digest; its bytes
     COMPILER = 33  # wanted; a descriptor of one, or none where it has all that it gets
+    CODE = 34  # compiled code by its name; found, its bytes
 
 
 class Gone(Exception):
@@ -87,8 +89,11 @@ class Message:
                 raise Gone(f"a message {self.kind.name} of {size} bytes")
             data = bytearray(size)
             at = 0
-            while at < size and (count := os.preadv(self._descriptor, [memoryview(data)[at:]], at)):
-                at += count
+            while at < size and (
+                part := os.pread(self._descriptor, size - at, at)
+            ):  # preadv is none that a confined one may use
+                data[at : at + len(part)] = part
+                at += len(part)
         except OSError as error:
             raise Gone(str(error)) from None
         return bytes(data[:at])

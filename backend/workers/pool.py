@@ -8,140 +8,25 @@ Locking: one condition around the lists; processes are started and waited for ou
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from farlane.backend.device.base import Description
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.system import log as logs
-from farlane.backend.workers import compiling, confinement
-from farlane.backend.workers.control import Control, Gone, Kind, pair
+from farlane.backend.workers import code, confinement, memory
 from farlane.backend.workers.sharing import NoService, Sharing, environment
-
-START_SECONDS = 120.0
-END_SECONDS = 10.0
-_NOTICE_SECONDS = 2.0
+from farlane.backend.workers.users import NoUser, Users
+from farlane.backend.workers.worker import Worker
 
 _ENFORCED = {"partly": "but not signals and sockets, which are left to seccomp", "not": "not at all"}
 
 log = logging.getLogger("farlane.workers")
-
-
-class Worker:
-    """One process, from its start to its end."""
-
-    def __init__(
-        self,
-        device: str,
-        options: DeviceOptions,
-        variables: dict[str, str],
-        logged: logs.Wanted,
-        *,
-        confined: bool = False,
-    ) -> None:
-        self._variables = variables
-        self._confined = confined
-        self._compilers: list[subprocess.Popen[bytes]] = []
-        module = "start" if confined else "process"
-        ours, theirs = pair()
-        end, self._lifeline = os.pipe()  # neither is inherited by other workers
-        try:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
-                    options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
-                    "--log-level", logged.level, "--log-format", logged.format,
-                ],
-                pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
-        except BaseException:
-            ours.close()
-            os.close(self._lifeline)
-            raise
-        finally:
-            theirs.close()
-            os.close(end)
-        self.control = Control(ours)
-        self.description: Description | None = None
-        self.files: str | None = None  # how much of its files' confinement the kernel enforces
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    def wait_ready(self) -> Description:
-        """Raises DeviceUnavailable."""
-        self.control.timeout(START_SECONDS)
-        try:
-            with self.control.receive() as message:
-                kind, fields = message.kind, message.fields
-        except (Gone, TimeoutError) as error:
-            raise DeviceUnavailable(f"a worker process did not start: {self.kill() or error}") from None
-        self.control.timeout(None)
-        if kind is not Kind.READY:
-            raise DeviceUnavailable(fields["text"])
-        self.files = fields.get("confined")
-        self.description = _described(fields)
-        return self.description
-
-    def start_compiler(self) -> int | None:
-        """A descriptor, the caller's, that leads to a process which compiles kernels; None where it has as many as it gets.
-
-        Raises:
-            OSError: none can be started.
-        """
-        self._compilers = [each for each in self._compilers if each.poll() is None]
-        if not self._confined or len(self._compilers) >= compiling.MOST:
-            return None
-        process, descriptor = compiling.start(self._variables)
-        self._compilers.append(process)
-        return descriptor
-
-    def stop(self) -> None:
-        """Ends it now. From any thread."""
-        self._process.kill()
-
-    def kill(self) -> str:
-        """Ends it now; how it ended, if it had done so by itself."""
-        try:
-            status = self._process.wait(_NOTICE_SECONDS)  # its socket ends a moment before it does
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return ""
-        if status < 0:
-            return f"signal {signal.Signals(-status).name}"
-        return f"status {status}"
-
-    def end(self) -> None:
-        """Lets it end, and sees to it that it does."""
-        with contextlib.suppress(Gone):
-            self.control.send(Kind.CLOSE)
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            log.warning("worker %d does not end, and is killed", self.pid)
-            self._process.kill()
-            self._process.wait()
-        for compiler in self._compilers:
-            compiler.kill()
-            compiler.wait()
-        self.control.close()
-        os.close(self._lifeline)
 
 
 @dataclass
@@ -163,6 +48,8 @@ class WorkerPool:
         warm: workers of each GPU that wait for a session.
         limit: sessions on one GPU at once.
         confined: they give up what a session does not need (confinement.py).
+        beside: memory that each may take beside its session's device memory (memory.py); None: they are not watched.
+        users: whom they run as; None: the host's user.
     """
 
     def __init__(
@@ -176,6 +63,8 @@ class WorkerPool:
         options: DeviceOptions = DEFAULT,
         logged: logs.Wanted = logs.DEFAULT,
         confined: bool = False,
+        beside: int | None = None,
+        users: Users | None = None,
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
 
@@ -189,6 +78,9 @@ class WorkerPool:
         self._limit = limit
         self._logged = logged
         self.confined = confined
+        self._beside = beside
+        self.users = users
+        self._memory = None if beside is None else memory.MemoryWatch()
         self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
         self._changed = threading.Condition()
         self._ending: queue.SimpleQueue[tuple[_Place, Worker] | None] = queue.SimpleQueue()
@@ -197,6 +89,8 @@ class WorkerPool:
         self._failure = ""
         self.descriptions: list[Description] = []
         self._threads: list[threading.Thread] = []
+        if confined:
+            code.forget_old()
         try:
             for place in self._places:
                 worker = self._start(place)
@@ -208,6 +102,8 @@ class WorkerPool:
                     "this kernel's Landlock confines sessions' files %s (docs/security.md)", _ENFORCED[worker.files]
                 )
         except BaseException:
+            if self._memory is not None:
+                self._memory.close()
             self._end_warm()
             raise
         for target in (self._keep_warm, self._reap):
@@ -222,7 +118,12 @@ class WorkerPool:
             raise DeviceUnavailable(str(error)) from None
         if self.confined:
             variables = confinement.variables(variables)
-        worker = Worker(self.device, self._options, variables, self._logged, confined=self.confined)
+        try:
+            worker = Worker(
+                self.device, self._options, variables, self._logged, confined=self.confined, users=self.users
+            )
+        except (NoUser, OSError) as error:
+            raise DeviceUnavailable(f"no worker process can be started: {error}") from None
         try:
             worker.wait_ready()
         except BaseException:
@@ -274,8 +175,16 @@ class WorkerPool:
         assert worker.description is not None
         return worker.description
 
+    def watch(self, worker: Worker, granted: int, over: Callable[[int, int], None]) -> None:
+        """Its session has so much device memory. `over`: it takes more than it may; how much of each."""
+        if self._memory is not None and self._beside is not None:
+            limit = granted + self._beside
+            self._memory.add(worker, worker.processes, limit, lambda taken: over(taken, limit))
+
     def release(self, worker: Worker) -> None:
         """The worker's session has ended. Does not wait for the process."""
+        if self._memory is not None:
+            self._memory.remove(worker)
         with self._changed:
             place = self._of.pop(worker)
         self._ending.put((place, worker))
@@ -339,29 +248,11 @@ class WorkerPool:
         self._ending.put(None)
         for thread in self._threads:
             thread.join()
+        if self._memory is not None:
+            self._memory.close()
         self._end_warm()
 
     def _end_warm(self) -> None:
         for place in self._places:
             while place.warm:
                 place.warm.pop().end()
-
-
-def _described(value: dict[str, Any]) -> Description:
-    major, minor = value["compute_capability"]
-    return Description(
-        backend=value["backend"],
-        name=value["name"],
-        uuid=bytes.fromhex(value["uuid"]),
-        compute_capability=(major, minor),
-        total_memory=value["total_memory"],
-        takes_ptx=value["takes_ptx"],
-        takes_machine_code=value["takes_machine_code"],
-        makes_objects=value["makes_objects"],
-        has_host_mappings=value["has_host_mappings"],
-        has_conditions=value["has_conditions"],
-        has_mappings=value["has_mappings"],
-        takes_any_ptx=value["takes_any_ptx"],
-        pci_bus_id=value["pci_bus_id"],
-        attributes={int(key): number for key, number in value["attributes"].items()},
-    )

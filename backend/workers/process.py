@@ -40,6 +40,7 @@ from farlane.backend.server.edge import server_of_process
 from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN, Status, converse, hold
 from farlane.backend.system import log as logs
 from farlane.backend.workers import confinement
+from farlane.backend.workers.code import HostsCode
 from farlane.backend.workers.control import TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
 from farlane.backend.workers.output import StandardError, StandardOutput
 
@@ -164,6 +165,7 @@ class _Worker:
         self._device = device
         self._confined = confined
         self._compilers = _Compilers(control)
+        self._code = HostsCode(control)
         self._images = _Store(control)
         self._server: Server | None = None
         self._token: str | None = None  # what the guest shows to be let in, where it has come by TLS
@@ -207,7 +209,7 @@ class _Worker:
         if self._confined:
             from farlane.backend.jit.compile import cache, process  # no other worker needs the compiler
 
-            cache.close()
+            cache.close(self._code if wanted["keeps_code"] else None)
             process.start = self._compilers.start
             confinement.restrict_calls()
         if wanted["token"] is not None:
@@ -248,6 +250,8 @@ class _Worker:
                 os._exit(1)
         elif message.kind is Kind.COMPILER:
             self._compilers.answered(message)
+        elif message.kind is Kind.CODE:
+            self._code.answered(message)
         elif message.kind is Kind.CLOSE:
             return False
         else:
@@ -355,6 +359,10 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     try:
         device.prepare()
+        if arguments.confined is not None:
+            from farlane.backend.jit.compile import cache
+
+            cache.unchanged()  # it looks at files, which takes a while
         control.send(Kind.READY, confined=arguments.confined, **described(device.describe()))
         _Worker(control, device, confined=arguments.confined is not None).serve()
     except Gone:

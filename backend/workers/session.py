@@ -25,16 +25,17 @@ from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.host import Ended
 from farlane.backend.host.manifests import Objects
 from farlane.backend.objects.images import SessionImages
-from farlane.backend.workers import control
+from farlane.backend.workers import code, control
 from farlane.backend.workers.control import Gone, Kind, Message
-from farlane.backend.workers.pool import Worker, WorkerPool
+from farlane.backend.workers.pool import WorkerPool
+from farlane.backend.workers.worker import Worker
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind as Way
 
 log = logging.getLogger("farlane.workers")
 
-_INTERNAL = 13  # gRPC's
+_EXHAUSTED, _INTERNAL = 8, 13  # gRPC's
 _USAGE_SECONDS = 0.25  # for a worker to say what it uses; else what it said last holds
 _FRESH_SECONDS = 0.05
 _MOST_COUNTS = 64
@@ -58,16 +59,19 @@ class SessionProcesses:
         known: Sequence[bytes],
         entrance: Entrance | None = None,
         resumption: Resumption | None = None,
+        guest: str = "",
     ) -> tuple[WorkerSession, Description]:
         """Raises Refused."""
         worker = self.pool.take()
         try:
             session = WorkerSession(
-                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption
-            )
+                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption,
+                code.GuestCode(guest) if guest and self.pool.confined else None,
+            )  # fmt: skip
         except BaseException:
             self.pool.release(worker)
             raise
+        self.pool.watch(worker, quota, session.takes_too_much)
         log.info("session %s runs in process %d", name, worker.pid)
         return session, self.pool.description_of(worker)
 
@@ -90,6 +94,7 @@ class WorkerSession:
         release: Callable[[Worker], None],
         entrance: Entrance | None = None,
         resumption: Resumption | None = None,
+        kept: code.GuestCode | None = None,
     ) -> None:
         """Opens the session in its worker.
 
@@ -98,6 +103,7 @@ class WorkerSession:
             release: takes the worker when the session has ended.
             entrance: its own, for a guest that comes by TLS.
             resumption: where it outlives its connection.
+            kept: compiled code that it may find, and add to.
 
         Raises:
             Refused: the device has no room for it, or the worker has ended.
@@ -107,8 +113,10 @@ class WorkerSession:
         self._worker = worker
         self._control = worker.control
         self._release = release
+        self._code = kept
         self._changed = threading.Condition()
         self._closed = False
+        self._stopped = False
         self._ended: Ended | None = None
         self._wake: Callable[[], None] | None = None
         self._objects: Objects | None = None
@@ -132,6 +140,7 @@ class WorkerSession:
                 token=entrance and entrance.token,
                 secret=resumption and resumption.secret.hex(),
                 grace=resumption and resumption.grace,
+                keeps_code=kept is not None,
             )
             with self._control.receive() as message:
                 kind, fields = message.kind, message.fields
@@ -210,7 +219,7 @@ class WorkerSession:
                 with self._control.receive() as message:
                     self._take(message)
             except Gone as error:
-                if not self._closed:
+                if not self._closed and not self._stopped:
                     why = f"its process ended: {self._fate(error)}"
                     log.error("session %s is lost: %s", self.name, why)
                     self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why, How.LOST))
@@ -235,14 +244,19 @@ class WorkerSession:
                     self._objects.part(bytes.fromhex(fields["identity"]), data, bool(fields["last"]))
         elif message.kind is Kind.COMPILER:
             self._start_compiler()
+        elif message.kind is Kind.CODE:
+            found = None if self._code is None else self._code.find(fields["name"])
+            self._control.send(Kind.CODE, found=found is not None, bulk=found)
+        elif message.kind is Kind.KEEP and self._code is not None:
+            self._code.keep(fields["name"], message.bulk())
         elif message.kind is Kind.ENDED:
             self._counts = _counts(fields["counts"])
             how = How(fields["how"])
             self._end(Ended(int(fields["status"]), str(fields["details"]), str(fields["why"]), how))
         elif message.kind is Kind.MAPPED:
-            found = control.read_map(message.bulk())
+            memory = control.read_map(message.bulk())
             with self._changed:
-                self._map = found
+                self._map = memory
                 self._changed.notify_all()
         else:
             raise ValueError(f"a message {message.kind.name}")
@@ -290,6 +304,18 @@ class WorkerSession:
         if not self._closed:
             with contextlib.suppress(Gone):
                 self._control.send(Kind.INTERRUPT)
+
+    def takes_too_much(self, taken: int, limit: int) -> None:
+        """Its processes take more memory than they may: the session ends. From the watch's thread."""
+        why = f"its process takes {taken >> 20} MiB of the host's memory, and may take {limit >> 20}"
+        log.error("session %s is ended: %s", self.name, why)
+        self._end(Ended(_EXHAUSTED, f"session {self.name} is ended: {why}", why, How.LOST))
+        self.stop()
+
+    def stop(self) -> None:
+        """See `host.RemoteSession`."""
+        self._stopped = True
+        self._worker.stop()
 
     def close(self) -> None:
         """Idempotent; never raises. The worker ends by itself, or is ended."""

@@ -3,7 +3,8 @@
 One file per kernel and block shape under ~/.cache/farlane/jit (or $FARLANE_CACHE_DIR/jit): a header with a checksum, the kernel's
 facts as JSON, its code (an object file or a flat image, backend/system/flat.py). The key covers the module's text, kernel, block, options, this package's sources, LLVM and the CPU, so an
 entry is never stale. An upgrade may replace the sources under a running host: entries go by what they were when this module was loaded, and
-none is written once they differ from that (`trusted`), nor by a process that has a guest of its own (`close`). Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
+none is written once they differ from that (`trusted`), nor by a process that has a guest of its own (`close`): that one has a
+store in the folder's place. Files are written aside and renamed; an unreadable or damaged one counts as absent. When the directory exceeds its
 bound, the least recently used files go. The directory is private (0700): what lies there is executed.
 """
 
@@ -19,6 +20,7 @@ import os
 import struct
 from importlib import resources
 from pathlib import Path
+from typing import Protocol
 
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.runtime.structures import ABI_VERSION
@@ -56,18 +58,30 @@ def _digest() -> bytes:
 SOURCES = _digest()
 
 
+class Store(Protocol):
+    """Who keeps entries for a process that writes none itself. From any thread."""
+
+    def find(self, name: str) -> bytes | None: ...
+    def keep(self, name: str, entry: bytes) -> None: ...
+
+
 _open = True
+_store: Store | None = None
 
 
-def close() -> None:
-    """From now on this process only reads."""
-    global _open
-    _open = False
+def close(store: Store | None = None) -> None:
+    """From now on this process only reads. `store`: keeps what is made from now on; without one nothing is kept."""
+    global _open, _store
+    _open, _store = False, store
 
 
 def is_open() -> bool:
-    """Whether what this process compiles may be kept on disk."""
+    """Whether this process, and those that it starts, write to the disk cache."""
     return _open
+
+
+def has_store() -> bool:
+    return _store is not None
 
 
 @functools.cache
@@ -81,7 +95,7 @@ def unchanged() -> bool:
 
 def trusted() -> bool:
     """Whether what this process translates is to be kept: it is what its sources' digest says. To be asked once the translator has been loaded."""
-    return _open and unchanged()
+    return (_open or has_store()) and unchanged()
 
 
 def key(module: bytes, name: str, block: tuple[int, int, int], options: Options, host: str) -> str:
@@ -116,56 +130,59 @@ def load(name: str) -> tuple[KernelInfo, bytes] | None:
     if entry is None:
         return None
     try:
-        facts = json.loads(entry[0])
-        facts["block"] = tuple(facts["block"])
-        facts["variables"] = tuple(facts["variables"])
-        return KernelInfo(**facts), entry[1]
+        found = json.loads(entry[0])
+        found["block"] = tuple(found["block"])
+        found["variables"] = tuple(found["variables"])
+        return KernelInfo(**found), entry[1]
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def load_object(name: str) -> tuple[bytes, bytes] | None:
     """The facts, as they were saved, and the object of an entry, or None."""
+    if _store is not None:
+        return _read(_store.find(name) or b"")
     path = directory() / name
     try:
         data = path.read_bytes()
+    except OSError:
+        return None
+    entry = _read(data)
+    if entry is not None:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+    return entry
+
+
+def _read(data: bytes) -> tuple[bytes, bytes] | None:
+    try:
         magic, checksum, facts_size, object_size = _HEADER.unpack_from(data)
-    except (OSError, struct.error):
+    except struct.error:
         return None
     body = data[_HEADER.size :]
     if magic != _MAGIC or len(body) != facts_size + object_size or hashlib.sha256(body).digest() != checksum:
         return None
-    with contextlib.suppress(OSError):
-        os.utime(path)
     return body[:facts_size], body[facts_size:]
 
 
 def save(name: str, info: KernelInfo, image: bytes) -> None:
     """Adds an entry; a cache that cannot be written is no error."""
-    save_object(name, json.dumps(dataclasses.asdict(info)).encode(), image)
+    save_object(name, facts(info), image)
 
 
-def save_object(name: str, facts: bytes, image: bytes) -> None:
+def facts(info: KernelInfo) -> bytes:
+    """A kernel's facts as an entry has them."""
+    return json.dumps(dataclasses.asdict(info)).encode()
+
+
+def save_object(name: str, described: bytes, image: bytes) -> None:
     """Adds an entry; a cache that cannot be written is no error."""
-    body = facts + image
-    data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(facts), len(image)) + body
+    body = described + image
+    data = _HEADER.pack(_MAGIC, hashlib.sha256(body).digest(), len(described), len(image)) + body
+    if _store is not None:
+        _store.keep(name, data)
+        return
     folder = directory()
     with contextlib.suppress(OSError):
         files.replace(folder / name, data)
-        prune(folder, MAX_BYTES)
-
-
-def prune(folder: Path, limit: int) -> None:
-    """Deletes the least recently used entries beyond `limit` bytes."""
-    entries = []
-    for item in os.scandir(folder):
-        with contextlib.suppress(OSError):
-            status = item.stat()
-            entries.append((status.st_mtime, status.st_size, item.path))
-    total = sum(size for _, size, _ in entries)
-    for _, size, path in sorted(entries):
-        if total <= limit:
-            break
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        total -= size
+        files.prune(folder, MAX_BYTES)

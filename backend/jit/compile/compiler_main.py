@@ -1,7 +1,7 @@
 """The process that compiles kernels for process.py: requests on standard input, objects on standard output.
 
-A request is {sources, name, block, options} and the module's text; the answer nothing and the code, or what went wrong
-and nothing. It runs with low priority, and the system kills it with its parent, so that a long compilation never outlives the
+A request is {sources, name, block, options} and the module's text; the answer is the kernel's facts and the code, or
+what went wrong and nothing. It runs with low priority, and the system kills it with its parent, so that a long compilation never outlives the
 program it was for.
 """
 
@@ -28,8 +28,8 @@ def _module(text: bytes) -> Module:
     return parse_module(text.decode())
 
 
-def compiled(head: bytes, text: bytes) -> bytes:
-    """The object for a request. Raises PtxError."""
+def compiled(head: bytes, text: bytes) -> tuple[bytes, bytes]:
+    """The facts and the object for a request. Raises PtxError."""
     request = json.loads(head)
     if request["sources"] != cache.SOURCES.hex():
         raise RuntimeError(
@@ -39,12 +39,12 @@ def compiled(head: bytes, text: bytes) -> bytes:
     module, name, block = _module(text), request["name"], tuple(request["block"])
     key = cache.key(module.digest, name, block, options, native.version())
     if options.cache and (stored := cache.load(key)) is not None:
-        return stored[1]
+        return cache.facts(stored[0]), stored[1]
     info, image, _ = kernels.translate(module, name, block, dataclasses.replace(options, keep_ir=False))
     image = kernels.linked(image)
     if options.cache and cache.trusted():
         cache.save(key, info, image)
-    return image
+    return cache.facts(info), image
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def serve() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     while (request := process.receive(source)) is not None:
         try:
-            answer = b"", compiled(*request)
+            answer = compiled(*request)
         except Exception as error:
             answer = f"{type(error).__name__}: {error}".encode(), b""
         try:

@@ -47,8 +47,8 @@ class CompilerProcess:
     def __init__(self) -> None:
         self._process: Started | None = None
 
-    def compile(self, module: Module, name: str, block: tuple[int, int, int], options: Options) -> bytes:
-        """A kernel's object, which is in the disk cache, too, if `options.cache`.
+    def compile(self, module: Module, name: str, block: tuple[int, int, int], options: Options) -> tuple[bytes, bytes]:
+        """A kernel's facts and object, as the cache has them. They are in the disk cache, too, if `options.cache`.
 
         Raises:
             RuntimeError: it cannot be compiled, or the process ended.
@@ -64,10 +64,10 @@ class CompilerProcess:
         answer = receive(process.stdout)
         if answer is None:
             raise RuntimeError(f"the compiling process ended with status {process.wait()}")
-        wrong, image = answer
+        described, image = answer
         if not image:
-            raise RuntimeError(wrong.decode())
-        return image
+            raise RuntimeError(described.decode())
+        return described, image
 
     def end(self) -> None:
         """Ends the process; the next `compile` starts another one."""

@@ -20,6 +20,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from farlane.backend.jit.compile import cache
 from farlane.backend.jit.compile.process import CompilerProcess
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.demangle import demangled
@@ -86,11 +87,17 @@ class Compiler:
                 self._thread = thread
 
     def _work(self) -> None:
+        from farlane.backend.jit.compile import native
+
         while True:
             kernel, use = self._asked.get()
             try:
                 better = replace(use.options, tier=2)
-                kernel.replace(self._process.compile(use.module, use.name, use.block, better))
+                facts, image = self._process.compile(use.module, use.name, use.block, better)
+                kernel.replace(image)
+                if better.cache and cache.has_store() and cache.trusted():
+                    key = cache.key(use.module.digest, use.name, use.block, better, native.version())
+                    cache.save_object(key, facts, image)
             except Exception:
                 # Tier 1 code is right, only slower.
                 _log.warning("kernel %s stays in tier 1", demangled(use.name), exc_info=True)

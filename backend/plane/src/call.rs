@@ -70,6 +70,8 @@ pub struct Call {
     line: Mutex<Line>,
     /// Nothing is waited for any more.
     ended: AtomicBool,
+    /// What the call ends with, where another thread has ended it.
+    verdict: OnceLock<Status>,
     /// Another thread has something to say to the call's own.
     woken: AtomicBool,
     /// Where the call outlives its connection.
@@ -121,6 +123,7 @@ impl Call {
             shown,
             line: Mutex::new(Line::new(wire)),
             ended: AtomicBool::new(false),
+            verdict: OnceLock::new(),
             woken: AtomicBool::new(false),
             kept: OnceLock::new(),
             lent: AtomicBool::new(false),
@@ -149,6 +152,18 @@ impl Call {
         self.ended.store(true, Ordering::Release);
         self.wire().shared.cancel();
         self.tell();
+    }
+
+    /// From any thread: as `cancel`, and the guest is given this status, whatever the call's own thread finishes with.
+    pub fn end(&self, code: Code, details: &str) {
+        let _ = self.verdict.set(Status::new(code, details));
+        self.cancel();
+    }
+
+    /// What another thread has ended the call with.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&str> {
+        self.verdict.get().map(Status::message)
     }
 
     /// From any thread: the call's own thread finds `Late` where it waits for a message, now or the next time.
@@ -274,6 +289,7 @@ impl Call {
             return;
         }
         let (last, patience) = match (self.is_cancelled(), code) {
+            (true, _) if self.verdict.get().is_some() => (self.verdict.get().cloned(), FAREWELL_OF_CANCELLED),
             (true, _) => (Some(Status::unavailable("the host stops")), FAREWELL_OF_CANCELLED),
             (false, Code::Ok) => (None, FAREWELL),
             (false, code) => (Some(Status::new(code, details)), FAREWELL),

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ import pytest
 from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder
 from farlane.frontend.devtools import registry
-from farlane.frontend.devtools.programs import Build
+from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.hosts import parse_url
 from farlane.hosturl.channel import open_channel
@@ -163,6 +164,105 @@ def test_a_token_is_made_and_revoked_while_the_host_runs(host: Host, run: Run) -
     assert token not in shown
 
 
+LONG = r"""
+#include <cstdio>
+#include <unistd.h>
+__global__ void work(unsigned *data) { data[threadIdx.x] += threadIdx.x; }
+__global__ void endless(volatile unsigned *data) { while (!data[64]); }
+int main(int, char **arguments) {
+    unsigned *data;
+    cudaMalloc(&data, 65 * sizeof *data);
+    cudaMemset(data, 0, 65 * sizeof *data);
+    bool is_endless = arguments[1][0] == 'e';
+    for (bool first = true; first || !is_endless; first = false) {
+        work<<<1, 64>>>(data);
+        cudaError_t error = cudaDeviceSynchronize();
+        if (error != cudaSuccess) return (int)error;
+        if (first) puts("runs"), fflush(stdout);
+        usleep(1000);
+    }
+    endless<<<1, 1>>>(data);
+    return (int)cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def long(toolchain: Callable[[str], Toolchain], tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "long.cu").write_text(LONG)
+    return str(compile_program(toolchain("13.0"), [folder / "long.cu"], "long", Build(architecture="sm_75")))
+
+
+@contextlib.contextmanager
+def running(host: Host, program: str, how: str, token: str) -> Iterator[subprocess.Popen[str]]:
+    """The program, once its first kernel has run."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
+    command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", host.url(), "--", program, how]
+    with subprocess.Popen(
+        command, env=clean | host.access(token), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "runs\n", process.stderr and process.stderr.read()
+            yield process
+        finally:
+            process.kill()
+
+
+def last_words(process: subprocess.Popen[str]) -> list[str]:
+    assert process.stderr is not None
+    return [line for line in process.stderr.read().splitlines() if line.startswith("farlane: ")]
+
+
+@pytest.mark.parametrize("how", ["busy", "endless"])
+def test_a_token_that_is_revoked_ends_its_sessions(host: Host, long: str, how: str, run: Run) -> None:
+    token = done("token", "create", how, "--folder", str(host.folder.path)).strip()
+    with running(host, long, how, token) as process, running(host, long, "busy", host.token) as other:
+        tokens.revoke(host.folder, how)
+        revoked = time.monotonic()
+        assert process.wait(20) == 46
+        assert time.monotonic() - revoked < 3, "it takes a second on an idle machine"
+        (line,) = last_words(process)
+        assert f"the guest's token ({how}) was revoked" in line
+        assert other.poll() is None, "another guest's session goes on"
+    assert "PASS" in run(**host.access()).stdout
+    (ended,) = [each for each in host.audit() if each["event"] == "ended" and each["who"] == how]
+    assert ended["why"] == f"the guest's token ({how}) was revoked"
+
+
+def test_a_token_that_expires_ends_its_sessions(host: Host, long: str) -> None:
+    expires = time.time() + 8
+    tokens.create(host.folder, tokens.Entry("short", tokens.digest_of(b"farlane-short"), "token", 0.0, expires=expires))
+    with running(host, long, "busy", "farlane-short") as process:
+        assert process.wait(20) == 46
+        assert expires <= time.time() < expires + 3
+        (line,) = last_words(process)
+        assert "the guest's token (short) has expired" in line
+
+
+def test_a_session_that_waits_for_its_guest_ends_with_its_token(host: Host, long: str) -> None:
+    """Its connection has broken, and nobody may resume it any more."""
+    token = done("token", "create", "broken", "--folder", str(host.folder.path)).strip()
+    with running(host, long, "busy", token) as process:
+        (program,) = children(process.pid) or [process.pid]
+        os.kill(program, signal.SIGKILL)
+        process.wait(20)
+        time.sleep(0.5)
+        assert not [each for each in host.audit() if each["event"] == "ended" and each["who"] == "broken"], "it waits"
+        tokens.revoke(host.folder, "broken")
+        deadline = time.monotonic() + 3
+        ended: list[dict[str, object]] = []
+        while not ended and time.monotonic() < deadline:
+            time.sleep(0.05)
+            ended = [each for each in host.audit() if each["event"] == "ended" and each["who"] == "broken"]
+        assert ended[0]["why"] == "the guest's token (broken) was revoked"
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_a_host_that_nobody_vouches_for(host: Host, run: Run, tmp_path: Path) -> None:
     refused(run(FARLANE_TOKEN=host.token), "signed by no authority that this guest trusts")
     done("host", "init", "--folder", str(tmp_path / "other"))
@@ -246,6 +346,31 @@ def session(host: Host, monkeypatch: pytest.MonkeyPatch, token: str) -> Iterator
         answers = channel.stream_stream(OPEN, pb.GuestMessage.SerializeToString, pb.HostMessage.FromString)(messages())
         yield next(answers)
         over.set()
+
+
+def test_what_a_guest_compiles_is_for_itself(vecadd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARLANE_CACHE_DIR", str(tmp_path / "cache"))
+    host = Host(tmp_path)
+    try:
+        other = done("token", "create", "other", "--folder", str(host.folder.path)).strip()
+
+        def entries() -> list[tuple[str, str]]:
+            return [(each.parent.name, each.name) for each in (tmp_path / "cache/guests").glob("*/*")]
+
+        def run(token: str) -> None:
+            assert "PASS" in done("run", "--host", host.url(), "--", vecadd, **host.access(token))
+
+        run(host.token)
+        first = entries()
+        assert {guest for guest, _ in first} == {tokens.digest_of(host.token.encode())}
+        run(host.token)
+        assert entries() == first
+        run(other)
+        added = set(entries()) - set(first)
+        assert {guest for guest, _ in added} == {tokens.digest_of(other.encode())}
+        assert {name for _, name in added} == {name for _, name in first}
+    finally:
+        host.close()
 
 
 def test_limits_of_a_token(host: Host, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

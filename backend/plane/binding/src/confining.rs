@@ -10,8 +10,8 @@ use std::path::PathBuf;
 ///
 /// Raises OSError.
 #[pyfunction]
-pub fn restrict_files(read: Vec<PathBuf>, write: Vec<PathBuf>) -> PyResult<&'static str> {
-    let held = confinement::restrict_files(&read, &write).map_err(|error| PyOSError::new_err(error.to_string()))?;
+pub fn restrict_files(read: Vec<PathBuf>) -> PyResult<&'static str> {
+    let held = confinement::restrict_files(&read).map_err(|error| PyOSError::new_err(error.to_string()))?;
     Ok(match held {
         Held::Wholly => "wholly",
         Held::Partly => "partly",

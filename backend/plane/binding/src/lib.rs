@@ -57,11 +57,12 @@ struct Call {
 }
 
 fn gone(call: &plane::Call) -> PyErr {
-    CallGone::new_err(match call.given_up() {
-        Some(grace) => {
+    CallGone::new_err(match (call.verdict(), call.given_up()) {
+        (Some(why), _) => why.to_owned(),
+        (None, Some(grace)) => {
             format!("its connection broke, and its guest did not come again within {} s", grace.as_secs_f64())
         }
-        None => format!("{} is gone", call.peer),
+        (None, None) => format!("{} is gone", call.peer),
     })
 }
 
@@ -125,6 +126,11 @@ impl Call {
             Ok(())
         })
         .map_err(|Gone| gone(&self.inner))
+    }
+
+    /// From any thread: the call is cancelled, and its guest is given this status, whatever `finish` says.
+    fn end(&self, status: i32, details: &str) {
+        self.inner.end(Code::from_i32(status), details);
     }
 
     /// From any thread: the call's own thread gets a TimeoutError where it waits for a message by the stream.

@@ -21,9 +21,9 @@ pub enum Held {
 }
 
 /// From now on the calling thread, and those that it starts, open only what lies in these folders (or is named there
-/// itself): to read in `read`, to read and write in `write`. Paths that do not exist are passed over. Descriptors that
+/// itself), and only to read it. Paths that do not exist are passed over. Descriptors that
 /// are open stay as they are. TCP connections, and signals and abstract sockets of other processes, are out of reach.
-pub fn restrict_files(read: &[PathBuf], write: &[PathBuf]) -> Result<Held, Failed> {
+pub fn restrict_files(read: &[PathBuf]) -> Result<Held, Failed> {
     let failed = |error: landlock::RulesetError| Failed(format!("Landlock: {error}"));
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
     let status = Ruleset::default()
@@ -33,7 +33,6 @@ pub fn restrict_files(read: &[PathBuf], write: &[PathBuf]) -> Result<Held, Faile
         .and_then(|set| set.scope(Scope::from_all(WANTED)))
         .and_then(Ruleset::create)
         .and_then(|set| set.add_rules(path_beneath_rules(read, reading)))
-        .and_then(|set| set.add_rules(path_beneath_rules(write, AccessFs::from_all(WANTED))))
         .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(failed)?;
     Ok(match status.ruleset {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def gate(folder: Folder, clock: Clock) -> Gate:
-    return Gate(folder, ["sim"], clock)
+def gate(folder: Folder, clock: Clock) -> Iterator[Gate]:
+    made = Gate(folder, ["sim"], clock)
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -59,6 +62,73 @@ def known(folder: Folder) -> Callable[..., Caller]:
         return Caller(authorization=f"Bearer {token}")
 
     return make
+
+
+def unended(why: str) -> None:
+    raise AssertionError(why)
+
+
+class Stays:
+    """Open sessions, and why the gate has ended them."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self.ended: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+
+    def open(self, name: str, caller: Caller) -> None:
+        self._gate.opened(self._gate.enter(caller), lambda why: self.ended.put((name, why)), session=name)
+
+    def next(self) -> tuple[str, str]:
+        return self.ended.get(timeout=5)
+
+    def are_left_alone(self) -> bool:
+        time.sleep(4 * gates.WATCH_SECONDS)
+        return self.ended.empty()
+
+
+def test_a_revoked_token_ends_its_sessions(gate: Gate, known: Callable[..., Caller], folder: Folder) -> None:
+    stays, bob = Stays(gate), known()
+    stays.open("s1", bob)
+    stays.open("s2", known("eve"))
+    stays.open("s3", bob)
+    gate.left("s3")
+    assert stays.are_left_alone()
+    tokens.revoke(folder, "bob")
+    why = "the guest's token (bob) was revoked"
+    assert stays.next() == ("s1", why)
+    assert stays.are_left_alone()
+    assert (gate.left("s1"), gate.left("s1"), gate.left("s2")) == (why, "", "")
+
+
+def test_a_token_whose_name_another_one_has_ends_its_sessions(
+    gate: Gate, known: Callable[..., Caller], folder: Folder
+) -> None:
+    stays = Stays(gate)
+    stays.open("s1", known())
+    tokens.revoke(folder, "bob")
+    stays.open("s2", known())
+    assert stays.next() == ("s1", "the guest's token (bob) was revoked")
+    assert stays.are_left_alone()
+
+
+def test_an_expired_token_ends_its_sessions(gate: Gate, known: Callable[..., Caller], clock: Clock) -> None:
+    stays = Stays(gate)
+    stays.open("s1", known(expires=clock.now + 10))
+    clock.now += 9
+    assert stays.are_left_alone()
+    clock.now += 1
+    assert stays.next() == ("s1", "the guest's token (bob) has expired")
+
+
+def test_a_list_that_cannot_be_read_ends_only_what_expires(
+    gate: Gate, known: Callable[..., Caller], folder: Folder, clock: Clock
+) -> None:
+    stays = Stays(gate)
+    stays.open("s1", known(expires=clock.now + 10))
+    folder.tokens.write_text("nothing")
+    assert stays.are_left_alone()
+    clock.now += 10
+    assert stays.next() == ("s1", "the guest's token (bob) has expired")
 
 
 def refusal(gate: Gate, caller: Caller) -> str:
@@ -83,7 +153,8 @@ def test_other_endpoints_ask_for_nothing(gate: Gate, folder: Folder, peer: str) 
     grant = gate.enter(Caller(peer))
     assert (grant.entry, grant.memory) == (None, None)
     with gate.session(grant):
-        gate.opened(grant)
+        gate.opened(grant, unended, session="s1")
+        assert gate.left("s1") == ""
         gate.ended(grant)
     assert events(folder) == []
 
@@ -183,7 +254,7 @@ def test_the_audit_log(gate: Gate, known: Callable[..., Caller], folder: Folder)
     caller = known()
     grant = gate.enter(caller)
     with gate.session(grant):
-        gate.opened(grant, session="s1")
+        gate.opened(grant, unended, session="s1")
         gate.ended(grant, session="s1", why="goodbye")
     with contextlib.suppress(Refused), gate.session(grant):
         raise Refused(Reason.BUSY, "no room")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from farlane.backend import jit
 from farlane.backend.jit.compile import cache, kernels
-from farlane.backend.system import flat
+from farlane.backend.system import files, flat
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 
@@ -127,7 +127,7 @@ def test_pruning_removes_the_oldest(tmp_path: Path) -> None:
         path = tmp_path / str(index)
         path.write_bytes(bytes(100))
         os.utime(path, (index, index))
-    cache.prune(tmp_path, 250)
+    files.prune(tmp_path, 250)
     assert sorted(item.name for item in tmp_path.iterdir()) == ["4", "5"]
 
 

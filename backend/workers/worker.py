@@ -1,0 +1,170 @@
+"""One worker as the host has it: the process, from its start to its end, and what it may have started for it.
+
+Owns the command, the processes that compile beside it, and how it ends. Locking: see its methods; else one thread at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+from farlane.backend.device.base import Description
+from farlane.backend.device.options import DeviceOptions
+from farlane.backend.device.registry import DeviceUnavailable
+from farlane.backend.system import log as logs
+from farlane.backend.workers import compiling, memory
+from farlane.backend.workers.control import Control, Gone, Kind, pair
+from farlane.backend.workers.users import Users
+
+START_SECONDS = 120.0
+END_SECONDS = 10.0
+_NOTICE_SECONDS = 2.0
+
+log = logging.getLogger("farlane.workers")
+
+
+class Worker:
+    """One process, from its start to its end."""
+
+    def __init__(
+        self,
+        device: str,
+        options: DeviceOptions,
+        variables: dict[str, str],
+        logged: logs.Wanted,
+        *,
+        confined: bool = False,
+        users: Users | None = None,
+    ) -> None:
+        """Raises NoUser."""
+        self._variables = variables
+        self._users = users
+        self._user = None if users is None else users.take()
+        self._confined = confined
+        self._compilers: list[subprocess.Popen[bytes]] = []
+        module = "start" if confined else "process"
+        ours, theirs = pair()
+        end, self._lifeline = os.pipe()  # neither is inherited by other workers
+        try:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
+                    options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
+                    "--log-level", logged.level, "--log-format", logged.format,
+                ],
+                pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                **(self._user.arguments() if self._user else {}),
+            )  # fmt: skip
+        except BaseException:
+            ours.close()
+            os.close(self._lifeline)
+            self._give_user()
+            raise
+        finally:
+            theirs.close()
+            os.close(end)
+        memory.end_first(self._process.pid)
+        self.control = Control(ours)
+        self.description: Description | None = None
+        self.files: str | None = None  # how much of its files' confinement the kernel enforces
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def processes(self) -> list[int]:
+        """Its own, and those that compile for it."""
+        return [self.pid, *(each.pid for each in self._compilers)]
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_ready(self) -> Description:
+        """Raises DeviceUnavailable."""
+        self.control.timeout(START_SECONDS)
+        try:
+            with self.control.receive() as message:
+                kind, fields = message.kind, message.fields
+        except (Gone, TimeoutError) as error:
+            raise DeviceUnavailable(f"a worker process did not start: {self.kill() or error}") from None
+        self.control.timeout(None)
+        if kind is not Kind.READY:
+            raise DeviceUnavailable(fields["text"])
+        self.files = fields.get("confined")
+        self.description = _described(fields)
+        return self.description
+
+    def start_compiler(self) -> int | None:
+        """A descriptor, the caller's, that leads to a process which compiles kernels; None where it has as many as it gets.
+
+        Raises:
+            OSError: none can be started.
+        """
+        self._compilers = [each for each in self._compilers if each.poll() is None]
+        if not self._confined or len(self._compilers) >= compiling.MOST:
+            return None
+        process, descriptor = compiling.start(self._variables, self._user)
+        self._compilers.append(process)
+        return descriptor
+
+    def stop(self) -> None:
+        """Ends it now. From any thread."""
+        self._process.kill()
+
+    def kill(self) -> str:
+        """Ends it now; how it ended, if it had done so by itself."""
+        try:
+            status = self._process.wait(_NOTICE_SECONDS)  # its socket ends a moment before it does
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return ""
+        if status < 0:
+            return f"signal {signal.Signals(-status).name}"
+        return f"status {status}"
+
+    def end(self) -> None:
+        """Lets it end, and sees to it that it does."""
+        with contextlib.suppress(Gone):
+            self.control.send(Kind.CLOSE)
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            log.warning("worker %d does not end, and is killed", self.pid)
+            self._process.kill()
+            self._process.wait()
+        for compiler in self._compilers:
+            compiler.kill()
+            compiler.wait()
+        self._give_user()
+        self.control.close()
+        os.close(self._lifeline)
+
+    def _give_user(self) -> None:
+        if self._users is not None and self._user is not None:
+            self._users.give(self._user)
+
+
+def _described(value: dict[str, Any]) -> Description:
+    major, minor = value["compute_capability"]
+    return Description(
+        backend=value["backend"],
+        name=value["name"],
+        uuid=bytes.fromhex(value["uuid"]),
+        compute_capability=(major, minor),
+        total_memory=value["total_memory"],
+        takes_ptx=value["takes_ptx"],
+        takes_machine_code=value["takes_machine_code"],
+        makes_objects=value["makes_objects"],
+        has_host_mappings=value["has_host_mappings"],
+        has_conditions=value["has_conditions"],
+        has_mappings=value["has_mappings"],
+        takes_any_ptx=value["takes_any_ptx"],
+        pci_bus_id=value["pci_bus_id"],
+        attributes={int(key): number for key, number in value["attributes"].items()},
+    )

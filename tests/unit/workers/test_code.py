@@ -1,0 +1,63 @@
+"""Compiled code that the host keeps for guests: each finds its own alone, within bounds."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from farlane.backend.system.files import CACHE
+from farlane.backend.workers import code
+from farlane.backend.workers.code import GuestCode
+
+NAME, OTHER = "a" * 64, "b" * 64
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE, str(tmp_path))
+    return tmp_path / "guests"
+
+
+def test_a_guest_finds_its_own_alone() -> None:
+    GuestCode("bob").keep(NAME, b"code")
+    assert GuestCode("bob").find(NAME) == b"code"
+    assert GuestCode("bob").find(OTHER) is None
+    assert GuestCode("eve").find(NAME) is None
+    GuestCode("eve").keep(NAME, b"poison")
+    assert GuestCode("bob").find(NAME) == b"code"
+
+
+@pytest.mark.parametrize("name", ["", "a", f"../{'a' * 61}", "A" * 64, f"{NAME}\n", "../eve/" + NAME])
+def test_names_that_are_none(name: str) -> None:
+    with pytest.raises(ValueError, match="is no name"):
+        GuestCode("bob").find(name)
+    with pytest.raises(ValueError, match="is no name"):
+        GuestCode("bob").keep(name, b"code")
+
+
+def test_bounds(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setattr(code, "ENTRY_BYTES", 100)
+    monkeypatch.setattr(code, "SESSION_BYTES", 150)
+    monkeypatch.setattr(code, "GUEST_BYTES", 250)
+    with pytest.raises(ValueError, match="101 bytes"):
+        GuestCode("bob").keep(NAME, bytes(101))
+    session = GuestCode("bob")
+    session.keep(NAME, bytes(100))
+    session.keep(OTHER, bytes(100))
+    assert session.find(OTHER) is None, "it has given what it may"
+    for index in range(4):
+        GuestCode("bob").keep(f"{index:064x}", bytes(100))
+    assert sum(each.stat().st_size for each in (root / "bob").iterdir()) <= 250
+
+
+def test_what_has_not_been_used_for_long_goes(root: Path) -> None:
+    for guest in ("bob", "eve"):
+        GuestCode(guest).keep(NAME, b"code")
+    old = time.time() - code.FORGOTTEN_SECONDS - 1
+    for guest in ("bob", "eve"):
+        os.utime(root / guest, (old, old))
+    GuestCode("eve")  # it comes again
+    code.forget_old()
+    assert [each.name for each in root.iterdir()] == ["eve"]
