@@ -183,14 +183,22 @@ class Book:
             heads = order(
                 (queue[0] for account in self._accounts.values() for queue in account.waiting.values()), self._used()
             )
-            placed = next((placed for each in heads if (placed := self._place(each, now)) is not None), None)
+            room = {device: self.hosts.largest_room(device) for device in {each.request.device for each in heads}}
+            placed = next((placed for each in heads if (placed := self._try(each, room, now)) is not None), None)
             if placed is None:
                 return found
             found.append(placed)
         return found
 
-    def _place(self, each: Waiting, now: float | None = None) -> Placed | None:
-        """`now`: it waits, and may have a host earmarked."""
+    def _try(self, each: Waiting, room: Mapping[str, float], now: float) -> Placed | None:
+        """Places one that waits, or earmarks a host for it once it has waited long enough. `room`: an upper bound."""
+        fits = each.request.memory <= room[each.request.device]
+        placed = self._place(each) if fits else None
+        if placed is None and self._account(each.request.owner).admits(each.request):
+            self._earmark(each, now)
+        return placed
+
+    def _place(self, each: Waiting) -> Placed | None:
         request = each.request
         account = self._account(request.owner)
         if not account.admits(request):
@@ -200,8 +208,6 @@ class Book:
             if earmark.number != each.number:
                 fits[earmark.row] = False
         if not fits.any():
-            if now is not None:
-                self._earmark(each, now)
             return None
         row = self._policy(request, self.hosts, fits)
         missing = tuple(image for image in request.images if not self.hosts.holds(row, image))

@@ -145,6 +145,13 @@ class Hosts:
             return np.zeros(len(self._names), dtype=bool)
         return of_device & self._open & (self.memory >= request.memory)
 
+    def largest_room(self, device: str) -> float:
+        """The most free memory of an open host with this device and room for a session; below 0: there is none."""
+        of_device = self._devices.get(device)
+        if of_device is None:
+            return -1.0
+        return float(np.max(self.free_memory, where=of_device & self._open & (self.free_slots >= 1), initial=-1.0))
+
     def held(self, request: Request) -> Column:
         """How many of the request's images each row holds."""
         found = np.zeros(len(self._names))

@@ -43,7 +43,11 @@ def draw(reports: Mapping[str, Report], path: Path) -> None:
         title="Slowdown", xlabel="times as long as alone", ylabel="part of sessions above", xscale="log", yscale="log"
     )
     decisions.set(
-        title="Decisions", xlabel="seconds", ylabel="part of decisions that take longer", xscale="log", yscale="log"
+        title="Decisions",
+        xlabel="seconds of the processor",
+        ylabel="part of decisions that take longer",
+        xscale="log",
+        yscale="log",
     )
     use.set(title="Use", xlabel="days", ylabel="part of the fleet's throughput", ylim=(0, 1.05))
     waits.legend()

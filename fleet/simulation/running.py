@@ -1,6 +1,6 @@
 """A trace in simulated time: sessions come, wait, run, share a host's throughput, and are lost with it.
 
-Owns the clock and the events. The fleet's book decides; its decisions are timed by the real clock. A host whose
+Owns the clock and the events. The fleet's book decides; its decisions are timed by the processor's clock. A host whose
 sessions together ask for more than its throughput gives each the same part of what it asks for. A session that is lost
 with its host comes again at once, and starts anew. What a host does not hold of a session's images is uploaded and
 compiled first.
@@ -26,7 +26,7 @@ SAMPLES = 500  # of the fleet's use, over the trace
 class Report:
     """What came of it."""
 
-    decisions: list[float] = field(default_factory=list)  # seconds, of the real clock
+    decisions: list[float] = field(default_factory=list)  # seconds of the processor
     waits: list[float] = field(default_factory=list)  # simulated seconds, of sessions that ended
     slowdowns: list[float] = field(default_factory=list)  # from coming to ending, in times of what it takes alone
     memory: list[tuple[float, float]] = field(default_factory=list)  # when, and what part of the fleet's is reserved
@@ -94,7 +94,7 @@ class Simulation:
         heapq.heappush(self._events, (when, next(self._order), event))
 
     def _come(self, arrival: Arrival, now: float) -> None:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         try:
             answer = self._book.ask(arrival.request, now)
         except Refused:
@@ -102,7 +102,7 @@ class Simulation:
             self._left -= 1
             return
         finally:
-            self.report.decisions.append(time.perf_counter() - begun)
+            self.report.decisions.append(time.thread_time() - begun)
         self._numbers[answer.number] = arrival
         if not isinstance(answer, Queued):
             self._start(answer, now)
@@ -146,9 +146,9 @@ class Simulation:
         self.report.slowdowns.append((now - arrival.at) / arrival.seconds)
         self._left -= 1
         self._progress(1 - self._left / len(self._trace.arrivals))
-        begun = time.perf_counter()
+        begun = time.thread_time()
         found = self._book.leave(number, now)
-        self.report.decisions.append((time.perf_counter() - begun) / max(1, len(found)))
+        self.report.decisions.append((time.thread_time() - begun) / max(1, len(found)))
         for placed in found:
             self._start(placed, now)
 
