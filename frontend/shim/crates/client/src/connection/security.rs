@@ -143,7 +143,9 @@ fn refused(endpoint: &Endpoint, error: &io::Error) -> OpenError {
         Some(other) => format!("TLS failed: {other}"),
         None => {
             let why = match error.kind() {
-                ErrorKind::UnexpectedEof => "it may have no room for another one, or this is a grpc:// address".to_owned(),
+                ErrorKind::UnexpectedEof => {
+                    "it may have no room for another one, or this is a grpc:// address".to_owned()
+                }
                 _ => error.to_string(),
             };
             let message = format!("the host at {endpoint} ended the connection before it said who it is: {why}");
