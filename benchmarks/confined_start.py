@@ -1,8 +1,8 @@
 """How long a small program takes whose kernels are compiled already, where sessions are confined and where they are not.
 
-    python benchmarks/confined_start.py PROGRAM [PAIRS]
+    python benchmarks/confined_start.py [PAIRS]
 
-Two hosts with TLS on loopback run side by side, with processes for sessions that wait ahead. The program runs at each in turn. The first
+Two hosts with TLS on loopback run side by side, with processes for sessions that wait ahead. tests/native's vecadd runs at each in turn. The first
 pair, which compiles, is printed apart.
 """
 
@@ -17,7 +17,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from farlane.frontend.devtools import registry
+from farlane.frontend.devtools.programs import Build
+from farlane.frontend.devtools.toolchain import install
+
 PAUSE_SECONDS = 2.5  # for the next process to be ready
+NATIVE = Path(__file__).parents[1] / "tests" / "native"
 CLI = [sys.executable, "-m", "farlane.frontend.cli"]
 SERVE = [
     sys.executable,
@@ -40,8 +45,13 @@ def start(folder: Path, environment: dict[str, str], confine: str) -> tuple[subp
         return host, f"farlane+tls://localhost:{ready.readline().strip().rpartition(':')[2]}"
 
 
+def vecadd() -> str:
+    entries = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml")}
+    return entries["vecadd"].compiled(install("13.0"), Build(architecture="sm_75"))[0]
+
+
 def main() -> None:
-    program, pairs = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 8
+    program, pairs = vecadd(), int(sys.argv[1]) if len(sys.argv) > 1 else 8
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "host"
         environment = os.environ | {"FARLANE_CACHE_DIR": f"{temporary}/cache"}

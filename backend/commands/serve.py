@@ -18,13 +18,14 @@ from pathlib import Path
 
 from farlane.backend.commands import HELP
 from farlane.backend.commands.admin import open_admin, protected, require_protection
-from farlane.backend.commands.serving import DEFAULT_ENDPOINT, add_arguments, open_device, read_options
+from farlane.backend.commands.serving import DEFAULT_ENDPOINT, add_arguments, open_device, open_exporter, read_options
 from farlane.backend.device import registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, version
 from farlane.backend.host.host import Host
 from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
+from farlane.backend.host.spans import to_all, to_folder
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
 from farlane.backend.server.edge import Edge
@@ -66,8 +67,12 @@ class ServeCommand:
         require_protection(endpoints, folder, arguments.insecure)
         shown_at = None if arguments.admin is None else protected(arguments.admin, folder, arguments.insecure)
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
+        exporter = None if arguments.otlp is None else open_exporter(arguments.otlp, arguments.device)
+        spans = to_all(to_folder(options.timeline) if options.timeline else None, exporter)
+        networked = any(not endpoint.local for endpoint in endpoints)
         host = Host(
-            open_device(arguments, options, networked=any(not endpoint.local for endpoint in endpoints)),
+            open_device(arguments, options, networked=networked, spans=spans),
+            spans=spans,
             quota=arguments.quota,
             session_limit=arguments.sessions,
             manifests=manifests,
@@ -100,6 +105,8 @@ class ServeCommand:
                 edge.stop(STOP_SECONDS)
         finally:
             host.close()
+            if exporter is not None:
+                exporter.close()
         return 0
 
 

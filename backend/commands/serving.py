@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+from typing import TYPE_CHECKING
 
 from farlane.backend.commands.admin import parse_admin
 from farlane.backend.commands.sizes import (
@@ -21,8 +22,10 @@ from farlane.backend.commands.sizes import (
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
+from farlane.backend.host.greeting import version
 from farlane.backend.host.host import DEFAULT_SESSIONS
 from farlane.backend.host.session import HIGHEST_PRIORITY
+from farlane.backend.host.spans import Sink
 from farlane.backend.memory import replacement
 from farlane.backend.server.endpoint import FORMS
 from farlane.backend.system import log as logs
@@ -31,6 +34,9 @@ from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.session import SessionProcesses
 from farlane.backend.workers.sharing import Sharing
 from farlane.backend.workers.users import Users
+
+if TYPE_CHECKING:
+    from farlane.backend.observing.otlp import Exporter
 
 log = logging.getLogger("farlane.workers")
 
@@ -102,6 +108,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeline", metavar="FOLDER", help="write when each session did what there, for `farlane run --timeline`"
+    )
+    parser.add_argument(
+        "--otlp",
+        metavar="ENDPOINT",
+        help="send when each session did what to a collector of OpenTelemetry, by HTTP, for example http://127.0.0.1:4318",
     )
     parser.add_argument(
         "--sessions",
@@ -222,7 +233,9 @@ def read_options(arguments: argparse.Namespace) -> DeviceOptions:
         raise registry.DeviceUnavailable(str(error)) from None
 
 
-def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networked: bool) -> Device | SessionProcesses:
+def open_device(
+    arguments: argparse.Namespace, options: DeviceOptions, *, networked: bool, spans: Sink | None = None
+) -> Device | SessionProcesses:
     """Raises DeviceUnavailable."""
     gpu = arguments.device == "cupy"
     if not gpu and (arguments.gpu is not None or arguments.gpu_sharing is not Sharing.TIME):
@@ -250,7 +263,6 @@ def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networ
     if confined:
         for option, value in (
             ("session-reports", options.reports),
-            ("timeline", options.timeline),
             ("memory-trace", options.trace),
             ("model", options.model),
         ):
@@ -262,7 +274,8 @@ def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networ
         if not confinement.is_supported():
             raise registry.DeviceUnavailable("sessions can be confined on x86-64 Linux only: add --confine off")
     return SessionProcesses(
-        WorkerPool(
+        spans=spans,
+        pool=WorkerPool(
             arguments.device,
             options=options,
             gpus=(arguments.gpu or [0]) if gpu else (),
@@ -273,8 +286,19 @@ def open_device(arguments: argparse.Namespace, options: DeviceOptions, *, networ
             confined=confined,
             beside=arguments.worker_memory or (memory.BESIDE_BYTES if confined else None),
             users=_users(arguments.worker_user, confined),
-        )
+        ),
     )
+
+
+def open_exporter(endpoint: str, device: str) -> Exporter:
+    """Raises DeviceUnavailable: there is no OpenTelemetry here, or that is no place."""
+    if not endpoint.startswith(("http://", "https://")):
+        raise registry.DeviceUnavailable(f"--otlp takes a URL such as http://127.0.0.1:4318, not {endpoint!r}")
+    try:
+        from farlane.backend.observing.otlp import Exporter
+    except ImportError as error:
+        raise registry.DeviceUnavailable(f"--otlp needs pip install 'farlane[otel]': {error}") from None
+    return Exporter(endpoint, version(), device)
 
 
 def _users(asked: Users | str | None, confined: bool) -> Users | None:

@@ -9,6 +9,7 @@ Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
@@ -23,6 +24,7 @@ from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
 from farlane.backend.host.manifests import ManifestStore, Objects
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session
+from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
 
@@ -132,6 +134,7 @@ class Host:
         images: ImageStore | None = None,
         manifests: ManifestStore | None = None,
         guest_priority: int = HIGHEST_PRIORITY,
+        spans: Sink | None = None,
     ) -> None:
         self.device = device
         self.descriptions = [device.describe()] if isinstance(device, Device) else list(device.descriptions)
@@ -141,6 +144,7 @@ class Host:
         self.images = images or ImageStore()
         self.manifests = manifests
         self.guest_priority = guest_priority  # the highest that a guest without a token may ask for
+        self._spans = spans
         self._started = time.monotonic()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -283,7 +287,8 @@ class Host:
         images, checks = SessionImages(self.images), greeting.checks
         most = self.quota if quota is None else min(quota, self.quota)
         if isinstance(self.device, Device):
-            return open_session(self.device, most, images, name, tape_version, checks), self.description
+            said = None if self._spans is None else functools.partial(self._spans, name)
+            return open_session(self.device, most, images, name, tape_version, checks, said), self.description
         try:
             digests = greeting.module_digests
             return self.device.open(name, tape_version, most, checks, images, digests, entrance, resumption, guest)
@@ -293,9 +298,15 @@ class Host:
 
 
 def open_session(
-    device: Device, quota: int, images: SessionImages, name: str, tape_version: int, checks: Sequence[str] = ()
+    device: Device,
+    quota: int,
+    images: SessionImages,
+    name: str,
+    tape_version: int,
+    checks: Sequence[str] = (),
+    said: Callable[[bytes], None] | None = None,
 ) -> Session:
-    """A session on a device of this process.
+    """A session on a device of this process. `said`: see `Session`.
 
     Raises:
         Refused: the device has no room for it, or failed.
@@ -315,7 +326,7 @@ def open_session(
         context.close()
         raise Refused(Reason.DEVICE, error.message) from error
     try:
-        return Session(name, Resources(context, images), tape_version, device.options.timeline)
+        return Session(name, Resources(context, images), tape_version, said)
     except Exception as error:
         context.close()
         log.exception("a session could not be made")

@@ -14,13 +14,12 @@ Source: protos/tape.md, "Carriage"; docs/architecture.md, "Session and host".
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from farlane.backend.control import Control
 from farlane.backend.device.base import Context, MemoryMap, Window
 from farlane.backend.errors import ProtocolError
-from farlane.backend.host import spans
-from farlane.backend.host.spans import KernelNames
+from farlane.backend.host.spans import Recorder
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.resources import Resources
 from farlane.backend.plane import Call, Replay
@@ -35,14 +34,16 @@ HIGHEST_PRIORITY = 9
 class Session:
     """What a transport talks to."""
 
-    def __init__(self, name: str, resources: Resources, tape_version: int, timeline: str = "") -> None:
-        """`timeline`: a folder for when it did what."""
+    def __init__(
+        self, name: str, resources: Resources, tape_version: int, said: Callable[[bytes], None] | None = None
+    ) -> None:
+        """`said`: is given, at the end, when it did what (spans.py)."""
         self.name = name
         self.resources = resources
-        self._timeline = timeline
-        self._kernels = KernelNames() if timeline else None
+        self._said = said
+        self._recorder = None if said is None else Recorder()
         self._replay = Replay(
-            Control(name, resources, None if self._kernels is None else self._kernels.opened),
+            Control(name, resources, None if self._recorder is None else self._recorder.opened),
             resources.context.direct,
             resources.standing,
             resources.payloads,
@@ -51,7 +52,7 @@ class Session:
             tape_version=tape_version,
             message_bytes=MESSAGE_BYTES,
             credit_bytes=CREDIT_BYTES,
-            spans=bool(timeline),
+            spans=said is not None,
         )
         self._closed = False
 
@@ -136,7 +137,9 @@ class Session:
             return
         self._closed = True
         try:
-            if self._kernels is not None:
-                spans.write(self._timeline, self.name, self._replay, self._kernels, self.resources.context)
+            if self._said is not None and self._recorder is not None:
+                content = self._recorder.content(self.name, self._replay, self.resources.context)
+                if content:
+                    self._said(content)
         finally:
             self.resources.release()

@@ -46,6 +46,7 @@ class Kind(enum.IntEnum):
     OBJECT = 21  # bytes of a guest's object: identity, last
     ENDED = 22  # the session is over: status, details, why, how, counts
     MAPPED = 23  # a memory map, as bytes beside it
+    SPANS = 25  # when the session did what; its bytes
     KEEP = 24  # compiled code: its name; its bytes
     # both ways
     IMAGE = 32  # its digest; its bytes

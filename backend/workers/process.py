@@ -41,7 +41,7 @@ from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN, Status, 
 from farlane.backend.system import log as logs
 from farlane.backend.workers import confinement
 from farlane.backend.workers.code import HostsCode
-from farlane.backend.workers.control import TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
+from farlane.backend.workers.control import BULK_LIMIT, TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
 from farlane.backend.workers.output import StandardError, StandardOutput
 
 log = logging.getLogger("farlane.workers")
@@ -225,6 +225,7 @@ class _Worker:
                 wanted["name"],
                 wanted["tape_version"],
                 wanted["checks"],
+                self._say_spans if wanted["spans"] else None,
             )
         except Refused as refused:
             self._control.send(Kind.REFUSED, text=refused.message[:TEXT_CHARACTERS])
@@ -232,6 +233,11 @@ class _Worker:
         window = session.window
         self._control.send(Kind.OPENED, base=window.base, size=window.size, quota=session.quota)
         return session, wanted["tape_version"]
+
+    def _say_spans(self, content: bytes) -> None:
+        if len(content) <= BULK_LIMIT:
+            with contextlib.suppress(Gone):
+                self._control.send(Kind.SPANS, bulk=content)
 
     def _heed(self, message: Message) -> bool:
         """Does what the host says; whether it is to be listened to further."""

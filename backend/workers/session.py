@@ -24,6 +24,7 @@ from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.host import Ended
 from farlane.backend.host.manifests import Objects
+from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers import code, control
 from farlane.backend.workers.control import Gone, Kind, Message
@@ -45,8 +46,9 @@ _MOST = (1 << 64) - 1  # what admin.proto has room for
 class SessionProcesses:
     """The host's sessions, each in a process of its own (`host.Processes`)."""
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: WorkerPool, spans: Sink | None = None) -> None:
         self.pool = pool
+        self._spans = spans
         self.descriptions: Sequence[Description] = pool.descriptions
 
     def open(
@@ -66,7 +68,7 @@ class SessionProcesses:
         try:
             session = WorkerSession(
                 name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption,
-                code.GuestCode(guest) if guest and self.pool.confined else None,
+                code.GuestCode(guest) if guest and self.pool.confined else None, self._spans,
             )  # fmt: skip
         except BaseException:
             self.pool.release(worker)
@@ -95,6 +97,7 @@ class WorkerSession:
         entrance: Entrance | None = None,
         resumption: Resumption | None = None,
         kept: code.GuestCode | None = None,
+        spans: Sink | None = None,
     ) -> None:
         """Opens the session in its worker.
 
@@ -104,6 +107,7 @@ class WorkerSession:
             entrance: its own, for a guest that comes by TLS.
             resumption: where it outlives its connection.
             kept: compiled code that it may find, and add to.
+            spans: takes when it did what.
 
         Raises:
             Refused: the device has no room for it, or the worker has ended.
@@ -114,6 +118,7 @@ class WorkerSession:
         self._control = worker.control
         self._release = release
         self._code = kept
+        self._spans = spans
         self._changed = threading.Condition()
         self._closed = False
         self._stopped = False
@@ -141,6 +146,7 @@ class WorkerSession:
                 secret=resumption and resumption.secret.hex(),
                 grace=resumption and resumption.grace,
                 keeps_code=kept is not None,
+                spans=spans is not None,
             )
             with self._control.receive() as message:
                 kind, fields = message.kind, message.fields
@@ -249,6 +255,9 @@ class WorkerSession:
             self._control.send(Kind.CODE, found=found is not None, bulk=found)
         elif message.kind is Kind.KEEP and self._code is not None:
             self._code.keep(fields["name"], message.bulk())
+        elif message.kind is Kind.SPANS and self._spans is not None:
+            spans, self._spans = self._spans, None  # once
+            spans(self.name, message.bulk())
         elif message.kind is Kind.ENDED:
             self._counts = _counts(fields["counts"])
             how = How(fields["how"])

@@ -159,12 +159,20 @@ class Served:
         if now.sessions or now.memory:
             return f"{now.sessions} sessions and {now.memory} bytes of device memory"
         if now.files > base.files + SPARE_FILES:
-            return f"{now.files} open files; at rest it had {base.files}"
+            return f"{now.files} open files; at rest it had {base.files}: {self._files()}"
         if now.processes > max(base.processes, 1):
             return f"{now.processes} processes; at rest it had {base.processes}"
         if now.resident > base.resident + SPARE_MEMORY:
             return f"{now.resident >> 20} MiB resident; at rest it had {base.resident >> 20}"
         return ""
+
+    def _files(self) -> str:
+        """What its descriptors are."""
+        folder, found = Path(f"/proc/{self.process.pid}/fd"), []
+        for each in sorted(os.listdir(folder), key=int):
+            with contextlib.suppress(OSError):
+                found.append(f"{each} {os.readlink(folder / each)}")
+        return ", ".join(found)
 
     def close(self) -> None:
         for way in self.ways:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from farlane.backend.device import registry
-from farlane.backend.device.options import DeviceOptions
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
 from farlane.backend.host.host import Host
+from farlane.backend.host.spans import to_folder
 
 FENCE = encode("FENCE", 7, 0)
 LAUNCH = encode("LAUNCH", 16, 1, 1, 1, 1, 1, 1, 1, 0, 0)
@@ -21,7 +21,7 @@ LAUNCH = encode("LAUNCH", 16, 1, 1, 1, 1, 1, 1, 1, 0, 0)
 
 @pytest.fixture
 def traced(tmp_path: Path) -> Iterator[Host]:
-    host = Host(registry.open_device("null", DeviceOptions(timeline=str(tmp_path / "spans"))))
+    host = Host(registry.open_device("null"), spans=to_folder(str(tmp_path / "spans")))
     yield host
     host.close()
 
