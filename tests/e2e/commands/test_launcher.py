@@ -71,7 +71,9 @@ def test_the_report_for_people_has_the_same_form(vecadd: str, guest: Guest, tmp_
     said = run(*words, "text", "--", vecadd).stderr
 
     def steady(text: str) -> list[str]:
-        return [line for line in text.splitlines() if not line.startswith(("  wall", "  device", "  bytes", "  groups"))]
+        return [
+            line for line in text.splitlines() if not line.startswith(("  wall", "  device", "  bytes", "  groups"))
+        ]
 
     assert steady(said) == steady(reports.Report(**json.loads(file.read_text())).text())
 
