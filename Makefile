@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm guest-package test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 to 13); downloads 250 MB"
 	@echo "make demo-vm    a virtual machine (QEMU) as guest: the demo programs in all three modes, beside outside"
 	@echo "make test-vm    the tests that boot virtual machines"
+	@echo "make guest-package  dist/farlane-guest_VERSION_amd64.deb; make test-packages: installs it into clean Debian systems"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
@@ -43,22 +44,28 @@ shim: $(VENV)/installed
 demo: install
 	@$(BIN)/python examples/demo.py
 
-# Virtual machines: QEMU is installed where that may be.
-define QEMU
-	@command -v qemu-system-x86_64 >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-system-x86 >/dev/null) || true
-endef
+# Debian's packages, installed where that may be: $(call NEEDS,PROGRAM,PACKAGE).
+NEEDS = command -v $(1) >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || (apt-get update -qq && \
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null) || true
 
 demo-vm: install
-	$(QEMU)
+	@$(call NEEDS,qemu-system-x86_64,qemu-system-x86)
 	@$(BIN)/python examples/vm.py
 
 test-vm: install
-	$(QEMU)
+	@$(call NEEDS,qemu-system-x86_64,qemu-system-x86)
 	$(BIN)/python -m pytest -m vm tests/e2e/test_vm.py $(PYTEST_ARGS)
 
+guest-package: install
+	@$(BIN)/python frontend/devtools/guest_package.py dist
+
+test-packages: install
+	@$(call NEEDS,debootstrap,debootstrap)
+	@$(call NEEDS,lintian,lintian)
+	$(BIN)/python -m pytest -m packages tests/e2e/test_packages.py $(PYTEST_ARGS)
+
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm"
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages"
 SKIPPED = .cache/skipped.txt
 
 test: install

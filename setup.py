@@ -92,10 +92,11 @@ class BuildPlane(Command):
 
 
 class PlatformWheel(bdist_wheel):
-    """The wheel holds native libraries that do not depend on the Python version."""
+    """The wheel holds native libraries that do not depend on the Python version, and on x86-64 only on glibc 2.28 (frontend/shim/glibc_floor.py)."""
 
     def get_tag(self):
-        return ("py3", "none", super().get_tag()[2])
+        platform_tag = super().get_tag()[2]
+        return ("py3", "none", "manylinux_2_28_x86_64" if platform_tag == "linux_x86_64" else platform_tag)
 
 
 class NativeDistribution(Distribution):

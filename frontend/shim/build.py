@@ -1,6 +1,6 @@
 """Builds the shim into frontend/lib/: the core library with cargo, the thin libcudart and libcuda replacements with the C compiler.
 
-Usage: python frontend/shim/build.py [--debug | --small]
+Usage: python frontend/shim/build.py [--debug]
 
 Libraries are replaced by renaming: a process that has the old ones loaded keeps them. Needs cargo and cc, no CUDA. The thin libraries
 are generated assembly (thin/): they carry NVIDIA's SONAMEs and symbol versions and find the core beside themselves. The launcher
@@ -130,13 +130,9 @@ def build_thin(soname: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Builds Farlane's shim into frontend/lib/.")
-    kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--debug", action="store_true", help="unoptimized, with debugging symbols")
-    kinds.add_argument(
-        "--small", action="store_true", help="for packages: no symbols, and it takes several times as long"
-    )
+    parser.add_argument("--debug", action="store_true", help="unoptimized, with debugging symbols")
     arguments = parser.parse_args()
-    profile = "dev" if arguments.debug else "small" if arguments.small else "release"
+    profile = "dev" if arguments.debug else "release"
     LIBRARY_FOLDER.mkdir(exist_ok=True)
     try:
         build_core(profile)

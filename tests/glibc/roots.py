@@ -48,10 +48,22 @@ class Release:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command in the release, with that environment and no other."""
         places = ["/proc", "/dev", tempfile.gettempdir(), str(REPOSITORY), str(cache_folder())]
-        words = ["unshare", "--map-root-user", "--mount", "--", "sh", "-c", ENTER, "sh", str(self.folder / "root")]
-        inside = ["/usr/bin/env", "-i", "-C", str(folder), *(f"{name}={value}" for name, value in environment.items())]
-        words += [" ".join(dict.fromkeys(places)), *inside, *command]
-        return subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+        return enter(self.folder / "root", places, command, environment, timeout, folder)
+
+
+def enter(
+    root: Path,
+    places: Sequence[str],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    timeout: float,
+    folder: Path,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a root folder, where these folders of this machine appear at their own paths."""
+    words = ["unshare", "--map-root-user", "--mount", "--", "sh", "-c", ENTER, "sh", str(root)]
+    inside = ["/usr/bin/env", "-i", "-C", str(folder), *(f"{name}={value}" for name, value in environment.items())]
+    words += [" ".join(dict.fromkeys(places)), *inside, *command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout)
 
 
 RELEASES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,8 @@ def modes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (wheel,) = target.glob("*.whl")
-    assert "py3-none-linux" in wheel.name  # native libraries, any Python
+    expected = "manylinux_2_28_x86_64" if platform.machine() == "x86_64" else f"linux_{platform.machine()}"
+    assert wheel.name.endswith(f"-py3-none-{expected}.whl")  # native libraries, any Python
     return {item.filename: item.external_attr >> 16 for item in zipfile.ZipFile(wheel).infolist()}
 
 

@@ -17,6 +17,18 @@ extern "C" fn pass_on(signal: c_int) {
     unsafe { libc::kill(PROGRAM.load(Relaxed), signal) };
 }
 
+fn block(how: c_int) {
+    // SAFETY: a set that is initialized first.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in FORWARDED {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(how, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// Runs the program; its exit status as a shell has it.
 pub fn run(
     path: &Path,
@@ -28,12 +40,15 @@ pub fn run(
     let absolute = std::path::absolute(path).map_err(failed)?;
     let mut command = Command::new(absolute);
     command.arg0(&words[0]).args(&words[1..]).env_clear().envs(environment);
+    // What arrives before the program has a number waits. The program itself starts with no signal blocked (std's rule).
+    block(libc::SIG_BLOCK);
     let mut child = command.spawn().map_err(|error| failed(error).status(NOT_EXECUTABLE))?;
     PROGRAM.store(c_int::try_from(child.id()).map_err(|_| UserError::new("the program has no process"))?, Relaxed);
     for signal in FORWARDED {
         // SAFETY: the handler makes one system call.
         unsafe { libc::signal(signal, pass_on as *const () as libc::sighandler_t) };
     }
+    block(libc::SIG_UNBLOCK);
     // The terminal sends it to the program as well.
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
