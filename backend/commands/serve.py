@@ -18,10 +18,11 @@ from pathlib import Path
 
 from farlane.backend.commands import HELP
 from farlane.backend.commands.admin import open_admin, protected, require_protection
-from farlane.backend.commands.serving import DEFAULT_ENDPOINT, add_arguments, open_device, read_options
+from farlane.backend.commands.serving import DEFAULT_ENDPOINT, add_arguments, open_device, open_fairness, read_options
 from farlane.backend.device import registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
+from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, version
 from farlane.backend.host.host import Host
 from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
@@ -66,12 +67,17 @@ class ServeCommand:
         require_protection(endpoints, folder, arguments.insecure)
         shown_at = None if arguments.admin is None else protected(arguments.admin, folder, arguments.insecure)
         manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
+        fairness = open_fairness(arguments, options)
+        networked = any(not endpoint.local for endpoint in endpoints)
         host = Host(
-            open_device(arguments, options, networked=any(not endpoint.local for endpoint in endpoints)),
+            open_device(arguments, options, networked=networked, fairness=fairness),
             quota=arguments.quota,
             session_limit=arguments.sessions,
             manifests=manifests,
             guest_priority=arguments.guest_priority,
+            queue=arguments.queue,
+            fairness=fairness,
+            guest_terms=Terms(arguments.guest_weight, arguments.guest_share),
         )
         try:
             edge = Edge(host, folder, arguments.grace)

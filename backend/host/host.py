@@ -9,6 +9,7 @@ Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import logging
 import threading
@@ -19,15 +20,18 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
 from farlane.backend.host.accounts import Accounts, How, Totals, Usage
+from farlane.backend.host import fairness as shares
 from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.fairness import Fairness, Served, Terms
 from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
 from farlane.backend.host.manifests import ManifestStore, Objects
-from farlane.backend.host.session import HIGHEST_PRIORITY, Session
+from farlane.backend.host.queue import Patience, Queue
+from farlane.backend.host.session import HIGHEST_PRIORITY, Session, priority_of
 from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
 
 if TYPE_CHECKING:
-    from farlane.backend.plane import Kind
+    from farlane.backend.plane import Kind, Page
 
 log = logging.getLogger("farlane.session")
 
@@ -48,6 +52,10 @@ class RemoteSession(Protocol):
 
     name: str
 
+    @property
+    def pid(self) -> int: ...
+    @property
+    def page(self) -> Page | None: ...
     @property
     def closed(self) -> bool: ...
     @property
@@ -127,7 +135,15 @@ class Host:
         images: ImageStore | None = None,
         manifests: ManifestStore | None = None,
         guest_priority: int = HIGHEST_PRIORITY,
+        fairness: Fairness | None = None,
+        guest_terms: Terms = shares.DEFAULT,
+        queue: int = 0,
     ) -> None:
+        """Args:
+        queue: guests that may wait for a session while the host is full.
+        fairness: shares the device's time; None: sessions take what they get.
+        guest_terms: of guests without a token.
+        """
         self.device = device
         self.descriptions = [device.describe()] if isinstance(device, Device) else list(device.descriptions)
         self.description = self.descriptions[0]
@@ -136,9 +152,12 @@ class Host:
         self.images = images or ImageStore()
         self.manifests = manifests
         self.guest_priority = guest_priority  # the highest that a guest without a token may ask for
+        self.fairness = fairness
+        self.guest_terms = guest_terms
         self._started = time.monotonic()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._queue = Queue(queue)
         self._open: dict[str, HostedSession | None] = {}  # None: being opened
         self._accounts = Accounts()
 
@@ -154,6 +173,16 @@ class Host:
             return len(self._open)
 
     @property
+    def waiting(self) -> int:
+        """Guests in the queue."""
+        with self._lock:
+            return len(self._queue)
+
+    @property
+    def queue_limit(self) -> int:
+        return self._queue.limit
+
+    @property
     def uptime(self) -> float:
         return time.monotonic() - self._started
 
@@ -161,9 +190,14 @@ class Host:
     def usage(self) -> list[Usage]:
         """The sessions that are open now, in the order in which they opened."""
         found = []
+        served: Mapping[str, Served] = {} if self.fairness is None else self.fairness.served()
         for session in self._sessions():
             if (guest := self._accounts.guest(session.name)) is not None:
-                found.append(Usage.of(session.name, guest, session.used_bytes, session.quota, session.counts()))
+                found.append(
+                    Usage.of(
+                        session.name, guest, session.used_bytes, session.quota, session.counts(), served.get(session.name)
+                    )
+                )
         return found
 
     def totals(self, usage: list[Usage]) -> Totals:
@@ -191,6 +225,8 @@ class Host:
         entrance: Entrance | None = None,
         priority: int | None = None,
         resumption: Resumption | None = None,
+        terms: Terms | None = None,
+        patience: Patience | None = None,
     ) -> Admission:
         """Opens a session.
 
@@ -200,21 +236,24 @@ class Host:
             entrance: of the session's process, for a guest that comes by TLS.
             priority: the highest that the guest may have, by its token.
             resumption: where the session outlives its connection; its process has to know.
+            terms: what it may have of the device's time, by its token.
+            patience: how the guest waits where the host is full; None: it does not.
 
         Raises:
+            CallGone: the guest has waited, and given up.
             Refused: with the reason, and nothing left behind.
         """
         tape_version = common_version(greeting)
         check(greeting)
-        name = self._reserve()
+        level = priority_of(greeting.priority, priority, self.guest_priority)
+        name = self._reserve(level, patience)
         try:
             session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption)
         except BaseException:
             self._forget(name)
             raise
+        self._share(session, dataclasses.replace(terms or self.guest_terms, priority=level))
         self._accounts.opened(name, greeting.program, greeting.pid)
-        if isinstance(session, Session):
-            session.prioritize(greeting.priority, priority, self.guest_priority)
         with self._lock:
             self._open[name] = session
         images = session.images
@@ -233,6 +272,8 @@ class Host:
 
     def end(self, session: HostedSession, why: str, how: How = How.STOPPED) -> None:
         """Closes a session, however it ended. Idempotent; never raises."""
+        if self.fairness is not None:
+            self.fairness.leave(session.name)
         if not session.closed:
             session.close()
             log.info("session %s ended: %s", session.name, why)
@@ -246,22 +287,59 @@ class Host:
         if self.manifests is not None:
             self.manifests.close()
         self.device.close()
+        if self.fairness is not None:
+            self.fairness.close()
 
-    def _reserve(self) -> str:
+    def _share(self, session: HostedSession, terms: Terms) -> None:
+        """Raises Refused: the session's process has ended."""
+        if isinstance(session, Session):
+            session.prioritize(terms.priority)
+        if self.fairness is None:
+            return
+        try:
+            self.fairness.join(
+                session.name, session.resources.context if isinstance(session, Session) else session, terms
+            )
+        except OSError as error:
+            session.close()
+            self._forget(session.name)
+            raise Refused(Reason.DEVICE, f"the session's process ended at its start: {error}") from None
+
+    def _reserve(self, priority: int, patience: Patience | None) -> str:
+        """A name among the sessions that may be open. Raises Refused; CallGone: the guest has given up."""
         name = f"s{next(self._numbers)}"
         with self._lock:
-            if len(self._open) >= self.session_limit:
-                raise Refused(
-                    Reason.BUSY,
-                    f"the host serves {self.session_limit} sessions already, which is its limit: "
-                    "try again later, or start it with a higher --sessions",
-                )
-            self._open[name] = None
-        return name
+            if len(self._open) < self.session_limit and not len(self._queue):
+                self._open[name] = None
+                return name
+            if patience is None or self._queue.is_full:
+                raise Refused(Reason.BUSY, self._full())
+            waiting = self._queue.join(priority, patience.wake)
+        log.info("a guest waits for a session, with priority %d", priority)
+        try:
+            while True:
+                with self._lock:
+                    place = self._queue.place(waiting)
+                    if place.number == 1 and len(self._open) < self.session_limit:
+                        self._open[name] = None
+                        return name
+                patience.wait(place)
+        finally:
+            with self._lock:
+                self._queue.leave(waiting)
+
+    def _full(self) -> str:
+        queued = f", and {len(self._queue)} guests wait" if self._queue.limit else ""
+        more = "--sessions or --queue" if self._queue.limit else "--sessions"
+        return (
+            f"the host serves {self.session_limit} sessions already, which is its limit{queued}: "
+            f"try again later, or start it with a higher {more}"
+        )
 
     def _forget(self, name: str) -> None:
         with self._lock:
             self._open.pop(name, None)
+            self._queue.wake()
 
     def _open_session(
         self,

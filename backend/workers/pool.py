@@ -24,6 +24,7 @@ from farlane.backend.device.base import Description
 from farlane.backend.device.options import DEFAULT, DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.host.greeting import Reason, Refused
+from farlane.backend.plane import Page
 from farlane.backend.system import log as logs
 from farlane.backend.workers import compiling, confinement
 from farlane.backend.workers.control import Control, Gone, Kind, pair
@@ -49,21 +50,26 @@ class Worker:
         logged: logs.Wanted,
         *,
         confined: bool = False,
+        bell: int | None = None,
     ) -> None:
+        """`bell`: of the scheduler that shares the device's time; its page goes with it."""
         self._variables = variables
         self._confined = confined
         self._compilers: list[subprocess.Popen[bytes]] = []
         module = "start" if confined else "process"
         ours, theirs = pair()
         end, self._lifeline = os.pipe()  # neither is inherited by other workers
+        self.page = None if bell is None else Page()
+        shared = () if self.page is None or bell is None else (self.page.descriptor, bell)
+        place = ["--place", *map(str, shared)] if shared else []
         try:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
                     options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
-                    "--log-level", logged.level, "--log-format", logged.format,
+                    "--log-level", logged.level, "--log-format", logged.format, *place,
                 ],
-                pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), end, *shared), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             )  # fmt: skip
         except BaseException:
             ours.close()
@@ -163,6 +169,7 @@ class WorkerPool:
         warm: workers of each GPU that wait for a session.
         limit: sessions on one GPU at once.
         confined: they give up what a session does not need (confinement.py).
+        bell: of the scheduler that shares the device's time, for sessions that wait for it.
     """
 
     def __init__(
@@ -176,6 +183,7 @@ class WorkerPool:
         options: DeviceOptions = DEFAULT,
         logged: logs.Wanted = logs.DEFAULT,
         confined: bool = False,
+        bell: int | None = None,
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
 
@@ -189,6 +197,7 @@ class WorkerPool:
         self._limit = limit
         self._logged = logged
         self.confined = confined
+        self._bell = bell
         self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
         self._changed = threading.Condition()
         self._ending: queue.SimpleQueue[tuple[_Place, Worker] | None] = queue.SimpleQueue()
@@ -222,7 +231,7 @@ class WorkerPool:
             raise DeviceUnavailable(str(error)) from None
         if self.confined:
             variables = confinement.variables(variables)
-        worker = Worker(self.device, self._options, variables, self._logged, confined=self.confined)
+        worker = Worker(self.device, self._options, variables, self._logged, confined=self.confined, bell=self._bell)
         try:
             worker.wait_ready()
         except BaseException:

@@ -31,6 +31,7 @@ from farlane.backend.workers.pool import Worker, WorkerPool
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind as Way
+    from farlane.backend.plane import Page
 
 log = logging.getLogger("farlane.workers")
 
@@ -155,6 +156,11 @@ class WorkerSession:
     @property
     def pid(self) -> int:
         return self._worker.pid
+
+    @property
+    def page(self) -> Page | None:
+        """Its part of the scheduler that shares the device's time."""
+        return self._worker.page
 
     @property
     def used_bytes(self) -> int | None:
