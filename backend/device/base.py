@@ -26,9 +26,9 @@ from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_
 from farlane.backend.plane import Direct, Entry, Ranges
 
 if TYPE_CHECKING:
-    from farlane.backend.plane import Place
     from farlane.backend.device.objects import ObjectDescription
     from farlane.backend.device.plan import Body, Columns, Results, Stop
+    from farlane.backend.plane import Place
 
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from farlane.backend.device.base import Context
 from farlane.backend.plane import Page, Scheduler
@@ -33,7 +33,8 @@ class Terms:
 DEFAULT = Terms()
 
 
-class Served(NamedTuple):
+@dataclass(frozen=True)
+class Served:
     """What a session has had."""
 
     terms: Terms

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
-from farlane.backend.host.accounts import Accounts, How, Totals, Usage
 from farlane.backend.host import fairness as shares
+from farlane.backend.host.accounts import Accounts, How, Totals, Usage
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.fairness import Fairness, Served, Terms
 from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
@@ -195,14 +195,20 @@ class Host:
             if (guest := self._accounts.guest(session.name)) is not None:
                 found.append(
                     Usage.of(
-                        session.name, guest, session.used_bytes, session.quota, session.counts(), served.get(session.name)
+                        session.name,
+                        guest,
+                        session.used_bytes,
+                        session.quota,
+                        session.counts(),
+                        served.get(session.name),
                     )
                 )
         return found
 
     def totals(self, usage: list[Usage]) -> Totals:
         """Of all sessions since the start; `usage` is that of the open ones. A kernel counts when it ends."""
-        return self._accounts.totals(max(0, self.sessions - len(self._sessions())), usage)
+        opening = max(0, self.sessions - len(self._sessions()))
+        return self._accounts.totals(opening + self.waiting, usage)
 
     def memory_map(self, name: str) -> MemoryMap | None:
         """Of an open session; None: there is none, or it does not say so now."""

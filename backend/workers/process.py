@@ -345,7 +345,11 @@ def main(argv: list[str] | None = None) -> int:
         "--confined", metavar="wholly|partly|not", help="how much of its files' confinement is enforced"
     )
     parser.add_argument(
-        "--place", type=int, nargs=2, metavar="FD", help="file descriptors of the session's page and the scheduler's bell"
+        "--place",
+        type=int,
+        nargs=2,
+        metavar="FD",
+        help="file descriptors of the session's page and the scheduler's bell",
     )
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's: the host decides what becomes of its sessions

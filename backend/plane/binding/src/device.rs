@@ -101,7 +101,9 @@ impl Gate {
     /// An operation of the device begins: it has a place there.
     fn __enter__(&self, py: Python<'_>) {
         if let Some(place) = self.inner.place() {
-            if !place.try_enter() {
+            if place.try_enter() {
+                place.begin();
+            } else {
                 py.detach(|| place.enter());
             }
             place.begin_timing();

@@ -16,11 +16,14 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use std::{io, mem, thread};
 
-/// Between two looks while sessions wait; while none does, but shares are bounded.
+/// Between two looks while sessions wait; while none does, but shares are bounded; while processes might do so.
 const CROWDED: Duration = Duration::from_millis(1);
 const BOUNDED: Duration = Duration::from_millis(5);
+const PROCESSES: Duration = Duration::from_millis(50);
 /// Between two looks at processes' processor time.
 const CLOCKS: Duration = Duration::from_millis(5);
+/// A session that is so long between two operations gives way as an idle one.
+const LINGERS: Duration = Duration::from_millis(1);
 /// What a bounded share saves up at most.
 const BURST: f64 = 50e6;
 /// Processor time that a process without a place may use: at once, and as a part of the time that passes.
@@ -72,6 +75,9 @@ struct Member {
     /// Charged for an operation that has not ended.
     ahead: u64,
     waits_since: Option<Instant>,
+    /// Between two operations since then, as far as was seen; for long.
+    ready_since: Option<Instant>,
+    lingers: bool,
     served: Served,
 }
 
@@ -87,6 +93,7 @@ impl Member {
     fn has(&self) -> Has {
         match (self.granted, self.state) {
             (true, slot::IDLE) => Has::Idle,
+            (true, slot::READY) if self.lingers => Has::Idle,
             (true, _) => Has::Works,
             (false, slot::WORKS) if !self.is_stopped() => Has::Leaves,
             (false, _) => Has::Nothing,
@@ -107,6 +114,8 @@ impl Member {
             cost += elapsed;
             self.ahead += elapsed;
         }
+        self.ready_since = (self.state == slot::READY && said == 0).then(|| self.ready_since.unwrap_or(now));
+        self.lingers = self.ready_since.is_some_and(|since| now.duration_since(since) >= LINGERS);
         let granted = self.granted;
         if let Some(process) = &mut self.process {
             process.said += cost;
@@ -195,6 +204,7 @@ impl State {
     fn look(&mut self, now: Instant) {
         let elapsed = nanoseconds(now.duration_since(mem::replace(&mut self.looked, now)));
         self.charge(now, elapsed);
+        self.stop();
         self.follow();
         // One that was between two operations has left with being asked: once more, for who waits.
         for _ in 0..3 {
@@ -206,17 +216,20 @@ impl State {
         if waiting != mem::replace(&mut self.crowded, waiting) {
             self.members.iter().for_each(|each| each.page.slot().crowded.store(waiting.into(), Ordering::Relaxed));
         }
-        if waiting {
-            for member in &mut self.members {
-                if member.waits() && member.waits_since.is_none() {
-                    member.waits_since = Some(now);
-                }
-                let granted = member.granted;
-                if let Some(process) = &mut member.process {
-                    if !granted && !process.stopped && process.overrun > OVERRUN {
-                        process.stop();
-                        member.served.stopped += 1;
-                    }
+        for member in &mut self.members {
+            if member.waits() && member.waits_since.is_none() {
+                member.waits_since = Some(now);
+            }
+        }
+    }
+
+    /// Stops processes that work on without a place: they wait for one from now on.
+    fn stop(&mut self) {
+        for member in self.members.iter_mut().filter(|member| !member.granted) {
+            if let Some(process) = &mut member.process {
+                if !process.stopped && process.overrun > OVERRUN {
+                    process.stop();
+                    member.served.stopped += 1;
                 }
             }
         }
@@ -300,7 +313,10 @@ impl State {
         if self.members.iter().any(Member::waits) {
             return Some(CROWDED);
         }
-        (!self.bounds.is_empty()).then_some(BOUNDED)
+        if !self.bounds.is_empty() {
+            return Some(BOUNDED);
+        }
+        (self.members.iter().filter(|member| member.process.is_some()).count() > 1).then_some(PROCESSES)
     }
 }
 
@@ -373,6 +389,8 @@ impl Scheduler {
             used,
             ahead: 0,
             waits_since: None,
+            ready_since: None,
+            lingers: false,
             served: Served::default(),
         });
         drop(state);

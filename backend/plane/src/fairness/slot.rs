@@ -139,12 +139,21 @@ pub struct Place {
     waited: AtomicU64,
     /// When an operation began whose time nothing else counts.
     began: Mutex<Option<Instant>>,
+    /// The thread's processor time when the operation began; 0: it is not counted.
+    processor: AtomicU64,
 }
 
 impl Place {
     #[must_use]
     pub fn new(page: Arc<Page>, bell: Bell) -> Self {
-        Self { page, bell, ended: AtomicBool::new(false), waited: AtomicU64::new(0), began: Mutex::new(None) }
+        Self {
+            page,
+            bell,
+            ended: AtomicBool::new(false),
+            waited: AtomicU64::new(0),
+            began: Mutex::new(None),
+            processor: AtomicU64::new(0),
+        }
     }
 
     /// The address of the word that kernels look at.
@@ -172,10 +181,28 @@ impl Place {
         if !self.try_enter() {
             self.wait();
         }
+        self.begin();
+    }
+
+    /// While others wait, the thread's processor time counts: what else runs on this machine takes from all sessions.
+    pub fn begin(&self) {
+        if self.page.slot().crowded.load(Ordering::Relaxed) != 0 {
+            self.processor.store(thread_time(), Ordering::Relaxed);
+        }
+    }
+
+    fn end(&self) {
+        let began = self.processor.swap(0, Ordering::Relaxed);
+        if began != 0 {
+            self.add(thread_time().saturating_sub(began));
+        }
     }
 
     /// The operation has ended.
     pub fn leave(&self) {
+        if self.processor.load(Ordering::Relaxed) != 0 {
+            self.end();
+        }
         let slot = self.page.slot();
         slot.state.store(READY, Ordering::Release);
         if slot.stop.load(Ordering::Relaxed) != 0 {
@@ -194,6 +221,12 @@ impl Place {
 
     /// So many nanoseconds of an operation are over.
     pub fn charge(&self, nanoseconds: u64) {
+        if self.processor.load(Ordering::Relaxed) == 0 {
+            self.add(nanoseconds);
+        }
+    }
+
+    fn add(&self, nanoseconds: u64) {
         let used = &self.page.slot().used;
         used.store(used.load(Ordering::Relaxed).wrapping_add(nanoseconds), Ordering::Relaxed);
     }
@@ -213,9 +246,11 @@ impl Place {
     pub fn step_aside(&self) {
         let timed = self.began.lock().is_some();
         self.end_timing();
+        self.end();
         if self.page.slot().stop.load(Ordering::SeqCst) != 0 {
             self.wait();
         }
+        self.begin();
         if timed {
             self.begin_timing();
         }
@@ -257,4 +292,11 @@ impl Place {
             }
         }
     }
+}
+
+fn thread_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is written there.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
