@@ -16,7 +16,7 @@ from rich.text import Text
 
 DEVICE_TIME = "device_nanoseconds"
 _NAME_CHARACTERS = 32
-WIDE = 100  # columns of a terminal that has room for everything
+WIDE = 120  # columns of a terminal that has room for everything
 
 
 class View(NamedTuple):
@@ -79,9 +79,7 @@ COLUMNS = (
     Column("MEMORY", _memory),
     Column("QUOTA", lambda row: _bytes(row.session.memory_quota), wide=True),
     Column("DEV%", lambda row: f"{row.rate(DEVICE_TIME) / 1e7:.0f}"),
-    Column("WEIGHT", lambda row: _served(row, lambda served: str(served.weight)), wide=True),
-    Column("PRIO", lambda row: _served(row, lambda served: str(served.priority)), wide=True),
-    Column("SERVICE", lambda row: _served(row, lambda served: f"{served.service_nanoseconds / 1e9:.1f}s"), wide=True),
+    Column("PR/WT", lambda row: _served(row, lambda served: f"{served.priority}/{served.weight}"), wide=True),
     Column("WAITED", lambda row: _served(row, lambda served: f"{served.waited_nanoseconds / 1e9:.1f}s"), wide=True),
     Column("KERNELS", lambda row: _number(row.counts, "kernels")),
     Column("K/S", lambda row: f"{row.rate('kernels'):,.0f}"),

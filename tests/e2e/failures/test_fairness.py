@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -63,7 +64,8 @@ class Host:
 
     def start(self, *program: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", self.url, "--", *program]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
     def wait(self, condition: Callable[[admin_pb2.DescribeReply], bool]) -> admin_pb2.DescribeReply:
         deadline = time.monotonic() + SECONDS
@@ -138,7 +140,7 @@ def test_a_full_host_tells_a_guest_its_place(tmp_path: Path, program: str) -> No
         host.wait(lambda now: now.waiting == 1)
         gives_up = host.start(program, str(tmp_path / "stop"))
         host.wait(lambda now: now.waiting == 2)
-        gives_up.kill()
+        os.killpg(gives_up.pid, signal.SIGKILL)
         gives_up.communicate()
         host.wait(lambda now: now.waiting == 1)
         (tmp_path / "stop").touch()
