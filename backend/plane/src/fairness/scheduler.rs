@@ -56,8 +56,8 @@ struct Process {
     clock: libc::clockid_t,
     used: u64,
     looked: Instant,
-    /// What it has said in the meantime.
-    said: u64,
+    /// What it was charged in the meantime.
+    charged: i64,
     overrun: f64,
     stopped: bool,
 }
@@ -100,27 +100,30 @@ impl Member {
         }
     }
 
-    /// The nanoseconds that are to be charged, where `elapsed` have passed since the last time.
-    fn cost(&mut self, now: Instant, elapsed: u64) -> u64 {
+    /// The nanoseconds that are to be charged, where `elapsed` have passed since the last time. Less than 0: what was charged for an
+    /// operation before it ended was too much.
+    fn cost(&mut self, now: Instant, elapsed: u64) -> i64 {
         let slot = self.page.slot();
         self.state = slot.state.load(Ordering::SeqCst);
         let used = slot.used.load(Ordering::Relaxed);
         let said = used.saturating_sub(self.used);
         self.used = used;
-        let mut cost = said.saturating_sub(self.ahead);
-        self.ahead = self.ahead.saturating_sub(said);
+        let mut cost = 0;
+        if said > 0 {
+            cost = signed(said) - signed(mem::take(&mut self.ahead));
+        }
         let works = self.state == slot::WORKS || (self.state == slot::WAITS && self.granted);
         if works && said == 0 && !self.is_stopped() {
-            cost += elapsed;
+            cost = signed(elapsed);
             self.ahead += elapsed;
         }
         self.ready_since = (self.state == slot::READY && said == 0).then(|| self.ready_since.unwrap_or(now));
         self.lingers = self.ready_since.is_some_and(|since| now.duration_since(since) >= LINGERS);
         let granted = self.granted;
         if let Some(process) = &mut self.process {
-            process.said += cost;
+            process.charged += cost;
             if now.duration_since(process.looked) >= CLOCKS {
-                cost += process.look(now, granted);
+                cost += signed(process.look(now, granted));
             }
         }
         cost
@@ -153,7 +156,7 @@ impl Process {
             return Err(io::Error::from_raw_os_error(failed));
         }
         let (used, looked) = (processor_time(clock), Instant::now());
-        Ok(Self { id, clock, used, looked, said: 0, overrun: 0.0, stopped: false })
+        Ok(Self { id, clock, used, looked, charged: 0, overrun: 0.0, stopped: false })
     }
 
     /// Nanoseconds that it has worked beyond what it said.
@@ -164,7 +167,7 @@ impl Process {
         if !granted {
             self.overrun = (self.overrun + worked as f64 - BACKGROUND * passed as f64).max(0.0);
         }
-        worked.saturating_sub(mem::take(&mut self.said))
+        worked.saturating_sub(mem::take(&mut self.charged).max(0).unsigned_abs())
     }
 
     fn stop(&mut self) {
@@ -242,7 +245,7 @@ impl State {
         for member in &mut self.members {
             let cost = member.cost(now, elapsed);
             member.virtual_time += cost as f64 / member.terms.weight;
-            member.served.service += cost;
+            member.served.service = member.served.service.saturating_add_signed(cost);
             if let Some(bound) = self.bounds.get_mut(&member.terms.owner) {
                 bound.left -= cost as f64;
             }
@@ -466,6 +469,10 @@ impl Scheduler {
             }
         }
     }
+}
+
+fn signed(nanoseconds: u64) -> i64 {
+    i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
