@@ -16,7 +16,7 @@ from rich.text import Text
 
 DEVICE_TIME = "device_nanoseconds"
 _NAME_CHARACTERS = 32
-WIDE = 100  # columns of a terminal that has room for everything
+WIDE = 120  # columns of a terminal that has room for everything
 
 
 class View(NamedTuple):
@@ -66,6 +66,11 @@ def _memory(row: Row) -> str:
     return _bytes(row.session.memory_used) if row.session.HasField("memory_used") else "?"
 
 
+def _served(row: Row, text: Callable[[admin_pb2.Served], str]) -> str:
+    """Of a session of a host that shares the device's time."""
+    return text(row.session.served) if row.session.HasField("served") else "-"
+
+
 COLUMNS = (
     Column("SESSION", lambda row: _printable(row.session.name)),
     Column("PROGRAM", lambda row: _printable(row.session.program)[:_NAME_CHARACTERS]),
@@ -74,6 +79,8 @@ COLUMNS = (
     Column("MEMORY", _memory),
     Column("QUOTA", lambda row: _bytes(row.session.memory_quota), wide=True),
     Column("DEV%", lambda row: f"{row.rate(DEVICE_TIME) / 1e7:.0f}"),
+    Column("PR/WT", lambda row: _served(row, lambda served: f"{served.priority}/{served.weight}"), wide=True),
+    Column("WAITED", lambda row: _served(row, lambda served: f"{served.waited_nanoseconds / 1e9:.1f}s"), wide=True),
     Column("KERNELS", lambda row: _number(row.counts, "kernels")),
     Column("K/S", lambda row: f"{row.rate('kernels'):,.0f}"),
     Column("TRIPS", lambda row: _number(row.counts, "round_trips")),
@@ -97,7 +104,7 @@ def heading(view: View) -> Iterable[str]:
     memory = _bytes(now.memory_used) if now.HasField("memory_used") else "?"
     total = sum(each.total_memory for each in now.devices)
     yield (
-        f"sessions {now.sessions} of {now.session_limit}, {now.opening} waiting, {now.opened} since the start"
+        f"sessions {now.sessions} of {now.session_limit}, {now.opening} waiting ({now.waiting} in the queue), {now.opened} since the start"
         f"{_parts(', refused: ', now.refused)}{_parts(', ended: ', now.ended)}"
     )
     before, after = dict(view.earlier.counts), dict(now.counts)
@@ -136,16 +143,23 @@ def data(reply: admin_pb2.DescribeReply) -> dict[str, Any]:
                 "memory_used": each.memory_used if each.HasField("memory_used") else None,
                 "memory_quota": each.memory_quota,
                 "counts": dict(each.counts),
+                "served": _plain(each.served) if each.HasField("served") else None,
             }
             for each in reply.open
         ],
         "opened": reply.opened,
         "opening": reply.opening,
+        "waiting": reply.waiting,
+        "queue_limit": reply.queue_limit,
         "refused": dict(reply.refused),
         "ended": dict(reply.ended),
         "memory_used": reply.memory_used if reply.HasField("memory_used") else None,
         "counts": dict(reply.counts),
     }
+
+
+def _plain(served: admin_pb2.Served) -> dict[str, Any]:
+    return {field.name: getattr(served, field.name) for field in served.DESCRIPTOR.fields}
 
 
 def _parts(lead: str, counts: Mapping[str, int]) -> str:

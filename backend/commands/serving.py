@@ -18,10 +18,13 @@ from farlane.backend.commands.sizes import (
     parse_positive,
     parse_priority,
     parse_seconds,
+    parse_share,
+    parse_weight,
 )
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
+from farlane.backend.host.fairness import DEFAULT_WEIGHT, Fairness
 from farlane.backend.host.greeting import version
 from farlane.backend.host.host import DEFAULT_SESSIONS
 from farlane.backend.host.session import HIGHEST_PRIORITY
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("farlane.workers")
 
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
+QUEUE = 64
 GRACE_SECONDS = 30.0  # for a guest whose connection has broken
 
 
@@ -90,7 +94,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_priority,
         default=HIGHEST_PRIORITY,
         metavar="N",
-        help="the highest priority that a guest without a token may ask for, with --shared-memory (default: %(default)s)",
+        help="the highest priority that a guest without a token may ask for (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--guest-weight",
+        type=parse_weight,
+        default=DEFAULT_WEIGHT,
+        metavar="N",
+        help="the weight of sessions without a token, where sessions share the device's time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--guest-share",
+        type=parse_share,
+        metavar="PERCENT",
+        help="the part of the device's time that a session without a token may use, for example 25%% (default: all)",
     )
     parser.add_argument(
         "--memory-policy",
@@ -120,6 +137,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_SESSIONS,
         metavar="N",
         help=f"sessions open at once (default: {DEFAULT_SESSIONS})",
+    )
+    parser.add_argument(
+        "--queue",
+        type=parse_count,
+        default=QUEUE,
+        metavar="N",
+        help="guests that wait for a session while all are taken, those of the highest priority first; 0: they are refused (default: %(default)s)",
     )
     parser.add_argument(
         "--grace",
@@ -233,8 +257,24 @@ def read_options(arguments: argparse.Namespace) -> DeviceOptions:
         raise registry.DeviceUnavailable(str(error)) from None
 
 
+def open_fairness(arguments: argparse.Namespace, options: DeviceOptions) -> Fairness | None:
+    """What shares the device's time. None: sessions of --shared-memory have the task manager, and GPUs their driver. Raises DeviceUnavailable."""
+    if arguments.device != "sim" or options.shared is not None:
+        for name in ("guest_share", "guest_weight"):
+            if getattr(arguments, name) not in (None, DEFAULT_WEIGHT):
+                option = f"--{name.replace('_', '-')}"
+                raise registry.DeviceUnavailable(f"{option} is for the simulated device without --shared-memory")
+        return None
+    return Fairness(options.threads or len(os.sched_getaffinity(0)))
+
+
 def open_device(
-    arguments: argparse.Namespace, options: DeviceOptions, *, networked: bool, spans: Sink | None = None
+    arguments: argparse.Namespace,
+    options: DeviceOptions,
+    *,
+    networked: bool,
+    spans: Sink | None = None,
+    fairness: Fairness | None = None,
 ) -> Device | SessionProcesses:
     """Raises DeviceUnavailable."""
     gpu = arguments.device == "cupy"
@@ -286,6 +326,7 @@ def open_device(
             confined=confined,
             beside=arguments.worker_memory or (memory.BESIDE_BYTES if confined else None),
             users=_users(arguments.worker_user, confined),
+            bell=None if fairness is None else fairness.scheduler.bell,
         ),
     )
 

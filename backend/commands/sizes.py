@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
+from farlane.backend.host.fairness import MOST_WEIGHT
 from farlane.backend.host.session import HIGHEST_PRIORITY
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -52,3 +53,21 @@ def parse_gpus(text: str) -> list[int]:
     if not all(each.isdecimal() for each in numbers) or len(set(numbers)) < len(numbers):
         raise argparse.ArgumentTypeError(f"{text!r} names no GPUs; write them as 0 or 0,1")
     return [int(each) for each in numbers]
+
+
+def parse_weight(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_WEIGHT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no weight: they are 1 to {MOST_WEIGHT}")
+    return int(text)
+
+
+def parse_share(text: str) -> float:
+    """25%, as 0.25."""
+    number = text.removesuffix("%")
+    try:
+        share = float(number) / 100
+    except ValueError:
+        share = 0.0
+    if number == text or not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no part of the time; write it as 25%")
+    return share

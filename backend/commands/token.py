@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 
 from farlane.backend.commands.host import add_folder, days, folder_of
-from farlane.backend.commands.sizes import parse_bytes
+from farlane.backend.commands.sizes import parse_bytes, parse_share, parse_weight
 from farlane.backend.device import registry
+from farlane.backend.host.fairness import DEFAULT_WEIGHT
 from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder, SecurityError, write
 
@@ -43,16 +44,18 @@ def _line(entry: tokens.Entry, now: float) -> str:
     until = "-" if entry.expires is None else datetime.datetime.fromtimestamp(entry.expires).strftime("%Y-%m-%d")
     memory = "-" if entry.memory is None else str(entry.memory)
     sessions = "-" if entry.sessions is None else str(entry.sessions)
+    share = "-" if entry.share is None else f"{100 * entry.share:g}%"
     devices = ",".join(entry.devices) or "all"
     return (
-        f"{entry.name:<20} {entry.kind:<12} {state:<8} {until:<11} {memory:>14} {sessions:>9} {entry.priority:>9}  "
+        f"{entry.name:<20} {entry.kind:<12} {state:<8} {until:<11} {memory:>14} {sessions:>9} {entry.priority:>9} "
+        f"{entry.weight:>7} {share:>6}  "
         f"{devices}"
     )
 
 
 HEADER = (
-    f"{'NAME':<20} {'KIND':<12} {'STATE':<8} {'EXPIRES':<11} {'SESSION BYTES':>14} {'SESSIONS':>9} {'PRIORITY':>9}  "
-    "DEVICES"
+    f"{'NAME':<20} {'KIND':<12} {'STATE':<8} {'EXPIRES':<11} {'SESSION BYTES':>14} {'SESSIONS':>9} {'PRIORITY':>9} "
+    f"{'WEIGHT':>7} {'SHARE':>6}  DEVICES"
 )
 
 
@@ -73,7 +76,20 @@ class TokenCommand:
             type=int,
             default=0,
             metavar="N",
-            help="the highest priority of its sessions, 0 to 9, on a host with --shared-memory (default: 0)",
+            help="the highest priority of its sessions, 0 to 9 (default: 0)",
+        )
+        create.add_argument(
+            "--weight",
+            type=parse_weight,
+            default=DEFAULT_WEIGHT,
+            metavar="N",
+            help="of each of its sessions: twice the weight has twice the device's time (default: 1)",
+        )
+        create.add_argument(
+            "--share",
+            type=parse_share,
+            metavar="PERCENT",
+            help="the part of the device's time that its sessions may use together, for example 25%% (default: all)",
         )
         create.add_argument(
             "--devices", type=_devices, default=(), metavar="NAME[,NAME]", help="what it may use (default: all)"
@@ -127,6 +143,8 @@ class TokenCommand:
             sessions=arguments.sessions,
             priority=arguments.priority,
             devices=arguments.devices,
+            weight=arguments.weight,
+            share=arguments.share,
         )
         tokens.create(folder, entry)
         if not arguments.certificate:

@@ -28,6 +28,7 @@ from farlane.backend.plane import Direct, Entry, Ranges
 if TYPE_CHECKING:
     from farlane.backend.device.objects import ObjectDescription
     from farlane.backend.device.plan import Body, Columns, Results, Stop
+    from farlane.backend.plane import Place
 
 LEGACY_STREAM = 1
 PER_THREAD_STREAM = 2
@@ -176,6 +177,9 @@ class Context(ABC):
 
     def prioritize(self, priority: int) -> None:  # noqa: B027
         """The session's priority among the device's: the highest comes first. Of devices on which one session gives way to another."""
+
+    def share(self, place: Place) -> None:  # noqa: B027
+        """Before any work: the session's work waits for its place on the device. Of devices whose work is over when a call returns."""
 
     def rest(self) -> bool:
         """Nothing waits to be done: the moment for what was put off. False: work that runs has to end first; nothing waits for it here."""

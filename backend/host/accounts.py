@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from farlane.backend.host.fairness import Served
+
 MOST_CHARACTERS = 256  # of a program's name: it is the guest's word
 
 
@@ -43,11 +45,20 @@ class Usage:
     quota: int
     seconds: float  # for which it has been open
     counts: Mapping[str, int]
+    served: Served | None = None  # where the device's time is shared
 
     @classmethod
-    def of(cls, name: str, guest: Guest, memory: int | None, quota: int, counts: Mapping[str, int]) -> Usage:
+    def of(
+        cls,
+        name: str,
+        guest: Guest,
+        memory: int | None,
+        quota: int,
+        counts: Mapping[str, int],
+        served: Served | None = None,
+    ) -> Usage:
         """Now."""
-        return cls(name, guest.program, guest.pid, memory, quota, time.monotonic() - guest.since, counts)
+        return cls(name, guest.program, guest.pid, memory, quota, time.monotonic() - guest.since, counts, served)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class Greeting:
     comes_again: bool = False
     priority: int | None = None  # asked for; None: what the guest may have at most by a token, else 0
     resumes: bool = False
+    waits: bool = False  # for a session, where the host is full
 
 
 def common_version(greeting: Greeting) -> int:

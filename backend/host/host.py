@@ -9,6 +9,7 @@ Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import logging
@@ -19,17 +20,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
+from farlane.backend.host import fairness as shares
 from farlane.backend.host.accounts import Accounts, How, Totals, Usage
 from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.fairness import Fairness, Served, Terms
 from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
 from farlane.backend.host.manifests import ManifestStore, Objects
-from farlane.backend.host.session import HIGHEST_PRIORITY, Session
+from farlane.backend.host.queue import Patience, Queue
+from farlane.backend.host.session import HIGHEST_PRIORITY, Session, priority_of
 from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
 
 if TYPE_CHECKING:
-    from farlane.backend.plane import Kind
+    from farlane.backend.plane import Kind, Page
 
 log = logging.getLogger("farlane.session")
 
@@ -50,6 +54,10 @@ class RemoteSession(Protocol):
 
     name: str
 
+    @property
+    def pid(self) -> int: ...
+    @property
+    def page(self) -> Page | None: ...
     @property
     def closed(self) -> bool: ...
     @property
@@ -135,7 +143,15 @@ class Host:
         manifests: ManifestStore | None = None,
         guest_priority: int = HIGHEST_PRIORITY,
         spans: Sink | None = None,
+        fairness: Fairness | None = None,
+        guest_terms: Terms = shares.DEFAULT,
+        queue: int = 0,
     ) -> None:
+        """Args:
+        queue: guests that may wait for a session while the host is full.
+        fairness: shares the device's time; None: sessions take what they get.
+        guest_terms: of guests without a token.
+        """
         self.device = device
         self.descriptions = [device.describe()] if isinstance(device, Device) else list(device.descriptions)
         self.description = self.descriptions[0]
@@ -145,9 +161,12 @@ class Host:
         self.manifests = manifests
         self.guest_priority = guest_priority  # the highest that a guest without a token may ask for
         self._spans = spans
+        self.fairness = fairness
+        self.guest_terms = guest_terms
         self._started = time.monotonic()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._queue = Queue(queue)
         self._open: dict[str, HostedSession | None] = {}  # None: being opened
         self._accounts = Accounts()
 
@@ -163,6 +182,16 @@ class Host:
             return len(self._open)
 
     @property
+    def waiting(self) -> int:
+        """Guests in the queue."""
+        with self._lock:
+            return len(self._queue)
+
+    @property
+    def queue_limit(self) -> int:
+        return self._queue.limit
+
+    @property
     def uptime(self) -> float:
         return time.monotonic() - self._started
 
@@ -170,14 +199,25 @@ class Host:
     def usage(self) -> list[Usage]:
         """The sessions that are open now, in the order in which they opened."""
         found = []
+        served: Mapping[str, Served] = {} if self.fairness is None else self.fairness.served()
         for session in self._sessions():
             if (guest := self._accounts.guest(session.name)) is not None:
-                found.append(Usage.of(session.name, guest, session.used_bytes, session.quota, session.counts()))
+                found.append(
+                    Usage.of(
+                        session.name,
+                        guest,
+                        session.used_bytes,
+                        session.quota,
+                        session.counts(),
+                        served.get(session.name),
+                    )
+                )
         return found
 
     def totals(self, usage: list[Usage]) -> Totals:
         """Of all sessions since the start; `usage` is that of the open ones. A kernel counts when it ends."""
-        return self._accounts.totals(max(0, self.sessions - len(self._sessions())), usage)
+        opening = max(0, self.sessions - len(self._sessions()))
+        return self._accounts.totals(opening + self.waiting, usage)
 
     def memory_map(self, name: str) -> MemoryMap | None:
         """Of an open session; None: there is none, or it does not say so now."""
@@ -201,6 +241,8 @@ class Host:
         priority: int | None = None,
         resumption: Resumption | None = None,
         guest: str = "",
+        terms: Terms | None = None,
+        patience: Patience | None = None,
     ) -> Admission:
         """Opens a session.
 
@@ -211,21 +253,24 @@ class Host:
             priority: the highest that the guest may have, by its token.
             resumption: where the session outlives its connection; its process has to know.
             guest: a name for who comes, by which code is kept that the session's process compiles; empty: it is not known.
+            terms: what it may have of the device's time, by its token.
+            patience: how the guest waits where the host is full; None: it does not.
 
         Raises:
+            CallGone: the guest has waited, and given up.
             Refused: with the reason, and nothing left behind.
         """
         tape_version = common_version(greeting)
         check(greeting)
-        name = self._reserve()
+        level = priority_of(greeting.priority, priority, self.guest_priority)
+        name = self._reserve(level, patience)
         try:
             session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption, guest)
         except BaseException:
             self._forget(name)
             raise
+        self._share(session, dataclasses.replace(terms or self.guest_terms, priority=level))
         self._accounts.opened(name, greeting.program, greeting.pid)
-        if isinstance(session, Session):
-            session.prioritize(greeting.priority, priority, self.guest_priority)
         with self._lock:
             self._open[name] = session
         images = session.images
@@ -244,6 +289,8 @@ class Host:
 
     def end(self, session: HostedSession, why: str, how: How = How.STOPPED) -> None:
         """Closes a session, however it ended. Idempotent; never raises."""
+        if self.fairness is not None:
+            self.fairness.leave(session.name)
         if not session.closed:
             session.close()
             log.info("session %s ended: %s", session.name, why)
@@ -257,22 +304,59 @@ class Host:
         if self.manifests is not None:
             self.manifests.close()
         self.device.close()
+        if self.fairness is not None:
+            self.fairness.close()
 
-    def _reserve(self) -> str:
+    def _share(self, session: HostedSession, terms: Terms) -> None:
+        """Raises Refused: the session's process has ended."""
+        if isinstance(session, Session):
+            session.prioritize(terms.priority)
+        if self.fairness is None:
+            return
+        try:
+            self.fairness.join(
+                session.name, session.resources.context if isinstance(session, Session) else session, terms
+            )
+        except OSError as error:
+            session.close()
+            self._forget(session.name)
+            raise Refused(Reason.DEVICE, f"the session's process ended at its start: {error}") from None
+
+    def _reserve(self, priority: int, patience: Patience | None) -> str:
+        """A name among the sessions that may be open. Raises Refused; CallGone: the guest has given up."""
         name = f"s{next(self._numbers)}"
         with self._lock:
-            if len(self._open) >= self.session_limit:
-                raise Refused(
-                    Reason.BUSY,
-                    f"the host serves {self.session_limit} sessions already, which is its limit: "
-                    "try again later, or start it with a higher --sessions",
-                )
-            self._open[name] = None
-        return name
+            if len(self._open) < self.session_limit and not len(self._queue):
+                self._open[name] = None
+                return name
+            if patience is None or self._queue.is_full:
+                raise Refused(Reason.BUSY, self._full())
+            waiting = self._queue.join(priority, patience.wake)
+        log.info("a guest waits for a session, with priority %d", priority)
+        try:
+            while True:
+                with self._lock:
+                    place = self._queue.place(waiting)
+                    if place.number == 1 and len(self._open) < self.session_limit:
+                        self._open[name] = None
+                        return name
+                patience.wait(place)
+        finally:
+            with self._lock:
+                self._queue.leave(waiting)
+
+    def _full(self) -> str:
+        queued = f", and {len(self._queue)} guests wait" if self._queue.limit else ""
+        more = "--sessions or --queue" if self._queue.limit else "--sessions"
+        return (
+            f"the host serves {self.session_limit} sessions already, which is its limit{queued}: "
+            f"try again later, or start it with a higher {more}"
+        )
 
     def _forget(self, name: str) -> None:
         with self._lock:
             self._open.pop(name, None)
+            self._queue.wake()
 
     def _open_session(
         self,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from farlane.backend.host.accounts import Totals, Usage
+from farlane.backend.host.fairness import Served
 from farlane.backend.host.greeting import version
 from farlane.backend.host.host import Host
 
@@ -57,6 +58,7 @@ class Snapshot:
     device: str
     uptime: float
     session_limit: int
+    queued: int
     device_memory: int
     usage: list[Usage]
     totals: Totals
@@ -66,7 +68,14 @@ class Snapshot:
         usage = host.usage
         device = host.description
         return Snapshot(
-            version(), device.name, host.uptime, host.session_limit, device.total_memory, usage, host.totals(usage)
+            version(),
+            device.name,
+            host.uptime,
+            host.session_limit,
+            host.waiting,
+            device.total_memory,
+            usage,
+            host.totals(usage),
         )
 
 
@@ -107,11 +116,16 @@ def _of_sessions(value: Callable[[Usage], float | None]) -> Callable[[Snapshot],
     return read
 
 
+def _of_served(value: Callable[[Served], float]) -> Callable[[Snapshot], Iterable[Sample]]:
+    return _of_sessions(lambda each: None if each.served is None else value(each.served))
+
+
 METRICS = (
     Metric("host_info", "gauge", "The host", lambda host: [Sample(1, (host.version, host.device))], ("version", "device")),
     Metric("uptime_seconds", "gauge", "Since the host's start", lambda host: _one(host.uptime)),
     Metric("sessions_open", "gauge", "Sessions open now", lambda host: _one(len(host.usage))),
     Metric("sessions_opening", "gauge", "Guests that wait for a session", lambda host: _one(host.totals.opening)),
+    Metric("sessions_queued", "gauge", "Guests in the queue of a full host", lambda host: _one(host.queued)),
     Metric("sessions_limit", "gauge", "Sessions that may be open", lambda host: _one(host.session_limit)),
     Metric("sessions_opened", "counter", "Sessions since the start", lambda host: _one(host.totals.opened)),
     Metric(
@@ -130,6 +144,22 @@ METRICS = (
     Metric(
         "session_memory_quota_bytes", "gauge", "Device memory that a session may allocate",
         _of_sessions(lambda each: each.quota), ("session", "program"),
+    ),
+    Metric(
+        "session_weight", "gauge", "A session's weight, where sessions share the device's time",
+        _of_served(lambda served: served.terms.weight), ("session", "program"),
+    ),
+    Metric(
+        "session_priority", "gauge", "Its priority",
+        _of_served(lambda served: served.terms.priority), ("session", "program"),
+    ),
+    Metric(
+        "session_service_seconds", "gauge", "How long a session has had a place on the device and used it",
+        _of_served(lambda served: served.service_nanoseconds * _NANO), ("session", "program"),
+    ),
+    Metric(
+        "session_wait_seconds", "gauge", "How long it has waited for a place",
+        _of_served(lambda served: served.waited_nanoseconds * _NANO), ("session", "program"),
     ),
     *map(_counted, COUNTS),
 )  # fmt: skip

@@ -31,6 +31,18 @@ CREDIT_BYTES = 32 << 20
 HIGHEST_PRIORITY = 9
 
 
+def priority_of(asked: int | None, granted: int | None, otherwise: int) -> int:
+    """The priority that a guest asks for, within what it may have.
+
+    Args:
+        granted: the highest that its token allows, which it has where it asks for none; None: it has no token.
+        otherwise: the highest that a guest without a token may have.
+    """
+    wanted = (granted or 0) if asked is None else asked
+    most = otherwise if granted is None else granted
+    return max(0, min(wanted, most, HIGHEST_PRIORITY))
+
+
 class Session:
     """What a transport talks to."""
 
@@ -85,16 +97,8 @@ class Session:
     def images(self) -> SessionImages:
         return self.resources.images
 
-    def prioritize(self, asked: int | None, granted: int | None, otherwise: int) -> None:
-        """Where sessions give way to each other: the priority that the guest asks for, within what it may.
-
-        Args:
-            granted: the highest that its token allows, which it has where it asks for none; None: it has no token.
-            otherwise: the highest that a guest without a token may have.
-        """
-        wanted = (granted or 0) if asked is None else asked
-        most = otherwise if granted is None else granted
-        self.resources.context.prioritize(max(0, min(wanted, most, HIGHEST_PRIORITY)))
+    def prioritize(self, priority: int) -> None:
+        self.resources.context.prioritize(priority)
 
     def submit(self, group: int, records: bytes, last: bool) -> Iterator[bytes]:
         """Replays one message of a group: its records, and whether the group ends with it.

@@ -83,7 +83,7 @@
   const sessions = (state) => {
     const rows = state.sessions.map((session) => {
       const row = make("tr", undefined, session.name === chosen ? "chosen" : ""), name = make("td"), button = make("button", session.name);
-      const meter = make("meter"), quota = make("td"), counts = session.counts;
+      const meter = make("meter"), quota = make("td"), counts = session.counts, served = session.served;
       button.addEventListener("click", () => { chosen = session.name; refresh(); });
       name.append(button);
       meter.max = session.quota || 1;
@@ -91,6 +91,8 @@
       quota.append(meter, ` ${bytes(session.quota)}`);
       row.append(name, make("td", session.program || "?"), make("td", session.pid), make("td", seconds(session.seconds)),
         make("td", bytes(session.memory)), quota, make("td", number(counts.kernels || 0)), make("td", nanoseconds(counts, "device_nanoseconds")),
+        make("td", served ? `${served.terms.priority} / ${served.terms.weight}` : "-"),
+        make("td", served ? `${seconds(served.service_nanoseconds / 1e9)} / ${seconds(served.waited_nanoseconds / 1e9)}` : "-"),
         make("td", number(counts.round_trips || 0)), make("td", bytes(counts.bytes_in || 0)), make("td", bytes(counts.bytes_out || 0)),
         make("td", `${counts.compilations ?? "-"}, ${nanoseconds(counts, "compilation_nanoseconds")}`));
       return row;

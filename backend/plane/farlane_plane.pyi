@@ -351,6 +351,10 @@ class Gate:
 
     def __enter__(self) -> None: ...
     def __exit__(self, *_raised: object) -> None: ...
+    def share(self, place: Place) -> None:
+        """From now on operations wait for their place. Once, before the first one."""
+    def step_aside(self) -> None:
+        """At a boundary inside of an operation: lets other sessions have the device, where they are to have it."""
     def acquire(self, timeout: float) -> bool:
         """Whether it came to that in so many seconds."""
 
@@ -358,6 +362,64 @@ class Gate:
 
 class Entry:
     """A launch that the plane can do by itself."""
+
+class Page:
+    """What a session and the listener share: a file in memory. Raises OSError."""
+
+    def __init__(self) -> None: ...
+    @property
+    def descriptor(self) -> int: ...
+
+class Place:
+    """A session's place on a device whose time sessions share: its operations wait for it."""
+
+    @staticmethod
+    def attach(page: int, bell: int) -> Place:
+        """Of a session whose listener is another process. The descriptors are the place's. Raises OSError."""
+    @property
+    def word(self) -> int:
+        """The address of the word that kernels look at between two blocks."""
+    @property
+    def waited(self) -> int:
+        """Nanoseconds for which the session has waited."""
+
+class Scheduler:
+    """Gives a device's places to sessions, by their priorities and their service. Raises OSError.
+
+    Args:
+        places: sessions that the device runs at once.
+    """
+
+    def __init__(self, places: int) -> None: ...
+    @property
+    def bell(self) -> int:
+        """The descriptor that sessions in other processes ring."""
+    def join(
+        self,
+        page: Page,
+        *,
+        priority: int = 0,
+        weight: float = 1.0,
+        share: float | None = None,
+        owner: str = "",
+        process: int | None = None,
+    ) -> int:
+        """A session, which gets a number.
+
+        Args:
+            share: the part of the time that all sessions of `owner` may use together.
+            process: the session's own, which is stopped where it works on without a place.
+
+        Raises:
+            OSError: there is no such process.
+        """
+    def place(self, page: Page) -> Place:
+        """Of a session of this process."""
+    def leave(self, number: int) -> None:
+        """The session has ended."""
+    def served(self, number: int) -> tuple[int, int, int, bool] | None:
+        """Nanoseconds on the device, and of waiting; how often its process was stopped; whether it waits now."""
+    def close(self) -> None: ...
 
 class Direct:
     """What the plane does by itself for one context: copies, sets, events, synchronizations, launches that are laid out.
@@ -416,6 +478,7 @@ class Direct:
         size: int,
         *,
         next_block: int,
+        end_block: int,
         grid_id: int,
         abort: int,
         provisional: bool,

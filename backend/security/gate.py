@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.security import tokens
 from farlane.backend.security.audit import Audit
@@ -73,6 +74,13 @@ class Grant:
     def priority(self) -> int | None:
         """The highest that its sessions may have; None: what the host allows guests without a token."""
         return None if self.entry is None else self.entry.priority
+
+    @property
+    def terms(self) -> Terms | None:
+        """What its sessions may have of the device's time; None: what the host gives guests without a token."""
+        if self.entry is None:
+            return None
+        return Terms(self.entry.weight, self.entry.share, f"token {self.entry.name}")
 
 
 @dataclass

@@ -39,6 +39,8 @@ class Entry:
     priority: int = 0
     devices: tuple[str, ...] = ()  # none: all
     revoked: float | None = None
+    weight: int = 1  # of each session, beside others of its priority
+    share: float | None = None  # of the device's time, of all its sessions together, at most
 
 
 def digest_of(secret: bytes) -> str:

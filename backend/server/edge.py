@@ -110,7 +110,7 @@ class Edge:
             self._remove()
             raise
         each = 2 if self._grace > 0 else 1  # one more where a session is resumed
-        calls = self._host.session_limit * each + SPARE_CALLS
+        calls = self._host.session_limit * each + self._host.queue_limit + SPARE_CALLS
         service = Service(self._host, name, self._gate, self._grace)
         self._server = Server(
             [(listener.detach(), kind) for listener, kind in sockets],

@@ -83,6 +83,7 @@ def read_guest(data: bytes) -> GuestMessage:
             comes_again=hello.comes_again,
             priority=hello.priority if hello.HasField("priority") else None,
             resumes=hello.resumes,
+            waits=hello.waits,
         )
     if kind == "object_part":
         part = message.object_part
@@ -130,6 +131,10 @@ def write_welcome(
             grace_milliseconds=round(resumption.grace * 1000) if resumption else 0,
         )
     ).SerializeToString()
+
+
+def write_waiting(number: int, of: int) -> bytes:
+    return pb.HostMessage(waiting=pb.Waiting(place=number, of=of)).SerializeToString()
 
 
 def write_refusal(refused: Refused) -> bytes:

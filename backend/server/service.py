@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.fairness import Served
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Greeting, Reason, Refused, version
 from farlane.backend.host.host import Admission, Ended, Host, HostedSession, RemoteSession
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.metrics import DEVICE_TIME
+from farlane.backend.host.queue import Place
 from farlane.backend.host.session import Session
 from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
 from farlane.backend.security.gate import Gate, Grant
@@ -39,6 +41,7 @@ log = logging.getLogger("farlane.server")
 OPEN = "/farlane.v1.SessionService/Open"
 DESCRIBE = "/farlane.v1.AdminService/Describe"
 SECRET_BYTES = 32
+WAITING_SECONDS = 10.0  # for a guest that waits for a session to hear nothing
 FIRST_MESSAGE_SECONDS = 10.0  # a call that says nothing for so long is ended
 LEAVING_SECONDS = 10.0  # for a session's process to say how it ended, once the guest has said its last word
 
@@ -66,6 +69,26 @@ class _Resumable(NamedTuple):
     session: HostedSession
     secret: bytes
     owner: str
+
+
+class _Patience:
+    """How the guest of a call waits for a session (`queue.Patience`)."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def wake(self) -> None:
+        self._call.wake()
+
+    def wait(self, place: Place) -> None:
+        self._call.send(messages.write_waiting(*place))  # now and then also where it is the same: the host is there
+        try:
+            data = self._call.receive(WAITING_SECONDS)
+        except TimeoutError:  # it has been woken, or time has passed
+            return
+        if data is None or isinstance(_message(data), messages.Goodbye):
+            raise CallGone("the guest has given up waiting")
+        raise Refused(Reason.MALFORMED, "a message before the session was open")
 
 
 class Service:
@@ -190,6 +213,8 @@ class Service:
             priority=grant.priority,
             resumption=resumption,
             guest=grant.guest,
+            terms=grant.terms,
+            patience=_Patience(call) if first.waits else None,
         )
         session = admission.session
         ended = _FAILED
@@ -257,6 +282,8 @@ def describe(host: Host) -> bytes:
         tape_version_max=TAPE_VERSION_MAX,
         devices=messages.describe(host.descriptions),
         sessions=host.sessions,
+        waiting=host.waiting,
+        queue_limit=host.queue_limit,
         session_limit=host.session_limit,
         uptime_seconds=host.uptime,
         memory_used=None if len(known) < len(usage) else sum(known),
@@ -270,6 +297,7 @@ def describe(host: Host) -> bytes:
                 memory_quota=each.quota,
                 seconds=each.seconds,
                 counts=each.counts,
+                served=_served(each.served),
             )
             for each in usage
         ],
@@ -279,6 +307,20 @@ def describe(host: Host) -> bytes:
         ended=totals.ended,
         counts=totals.counts,
     ).SerializeToString()
+
+
+def _served(served: Served | None) -> admin_pb2.Served | None:
+    if served is None:
+        return None
+    return admin_pb2.Served(
+        priority=served.terms.priority,
+        weight=served.terms.weight,
+        share=served.terms.share or 0.0,
+        service_nanoseconds=served.service_nanoseconds,
+        waited_nanoseconds=served.waited_nanoseconds,
+        stopped=served.stopped,
+        waits=served.waits,
+    )
 
 
 def _message(data: Tape | bytes) -> Tape | messages.GuestMessage:

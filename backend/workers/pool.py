@@ -50,6 +50,7 @@ class WorkerPool:
         confined: they give up what a session does not need (confinement.py).
         beside: memory that each may take beside its session's device memory (memory.py); None: they are not watched.
         users: whom they run as; None: the host's user.
+        bell: of the scheduler that shares the device's time, for sessions that wait for it.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class WorkerPool:
         confined: bool = False,
         beside: int | None = None,
         users: Users | None = None,
+        bell: int | None = None,
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
 
@@ -81,6 +83,7 @@ class WorkerPool:
         self._beside = beside
         self.users = users
         self._memory = None if beside is None else memory.MemoryWatch()
+        self._bell = bell
         self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
         self._changed = threading.Condition()
         self._ending: queue.SimpleQueue[tuple[_Place, Worker] | None] = queue.SimpleQueue()
@@ -120,7 +123,13 @@ class WorkerPool:
             variables = confinement.variables(variables)
         try:
             worker = Worker(
-                self.device, self._options, variables, self._logged, confined=self.confined, users=self.users
+                self.device,
+                self._options,
+                variables,
+                self._logged,
+                confined=self.confined,
+                users=self.users,
+                bell=self._bell,
             )
         except (NoUser, OSError) as error:
             raise DeviceUnavailable(f"no worker process can be started: {error}") from None

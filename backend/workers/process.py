@@ -34,7 +34,7 @@ from farlane.backend.host.greeting import Refused
 from farlane.backend.host.host import Admission, open_session
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
-from farlane.backend.plane import Call, CallGone, Security, Server
+from farlane.backend.plane import Call, CallGone, Place, Security, Server
 from farlane.backend.server import messages
 from farlane.backend.server.edge import server_of_process
 from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN, Status, converse, hold
@@ -160,10 +160,11 @@ class _Worker:
     Locking: none: what both threads use is an event or is set before the other one starts.
     """
 
-    def __init__(self, control: Control, device: Device, *, confined: bool = False) -> None:
+    def __init__(self, control: Control, device: Device, *, confined: bool = False, place: Place | None = None) -> None:
         self._control = control
         self._device = device
         self._confined = confined
+        self._place = place
         self._compilers = _Compilers(control)
         self._code = HostsCode(control)
         self._images = _Store(control)
@@ -230,6 +231,8 @@ class _Worker:
         except Refused as refused:
             self._control.send(Kind.REFUSED, text=refused.message[:TEXT_CHARACTERS])
             return None
+        if self._place is not None:
+            session.resources.context.share(self._place)
         window = session.window
         self._control.send(Kind.OPENED, base=window.base, size=window.size, quota=session.quota)
         return session, wanted["tape_version"]
@@ -351,6 +354,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--confined", metavar="wholly|partly|not", help="how much of its files' confinement is enforced"
     )
+    parser.add_argument(
+        "--place",
+        type=int,
+        nargs=2,
+        metavar="FD",
+        help="file descriptors of the session's page and the scheduler's bell",
+    )
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's: the host decides what becomes of its sessions
     _end_with_host(arguments.lifeline)
@@ -370,7 +380,8 @@ def main(argv: list[str] | None = None) -> int:
 
             cache.unchanged()  # it looks at files, which takes a while
         control.send(Kind.READY, confined=arguments.confined, **described(device.describe()))
-        _Worker(control, device, confined=arguments.confined is not None).serve()
+        place = None if arguments.place is None else Place.attach(*arguments.place)
+        _Worker(control, device, confined=arguments.confined is not None, place=place).serve()
     except Gone:
         return 1
     finally:

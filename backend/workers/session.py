@@ -33,6 +33,7 @@ from farlane.backend.workers.worker import Worker
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind as Way
+    from farlane.backend.plane import Page
 
 log = logging.getLogger("farlane.workers")
 
@@ -170,6 +171,11 @@ class WorkerSession:
     @property
     def pid(self) -> int:
         return self._worker.pid
+
+    @property
+    def page(self) -> Page | None:
+        """Its part of the scheduler that shares the device's time."""
+        return self._worker.page
 
     @property
     def used_bytes(self) -> int | None:

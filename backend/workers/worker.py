@@ -16,6 +16,7 @@ from typing import Any
 from farlane.backend.device.base import Description
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
+from farlane.backend.plane import Page
 from farlane.backend.system import log as logs
 from farlane.backend.workers import compiling, memory
 from farlane.backend.workers.control import Control, Gone, Kind, pair
@@ -40,8 +41,9 @@ class Worker:
         *,
         confined: bool = False,
         users: Users | None = None,
+        bell: int | None = None,
     ) -> None:
-        """Raises NoUser."""
+        """`bell`: of the scheduler that shares the device's time; its page goes with it. Raises NoUser."""
         self._variables = variables
         self._users = users
         self._user = None if users is None else users.take()
@@ -50,14 +52,17 @@ class Worker:
         module = "start" if confined else "process"
         ours, theirs = pair()
         end, self._lifeline = os.pipe()  # neither is inherited by other workers
+        self.page = None if bell is None else Page()
+        shared = () if self.page is None or bell is None else (self.page.descriptor, bell)
+        place = ["--place", *map(str, shared)] if shared else []
         try:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
                     options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
-                    "--log-level", logged.level, "--log-format", logged.format,
+                    "--log-level", logged.level, "--log-format", logged.format, *place,
                 ],
-                pass_fds=(theirs.fileno(), end), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), end, *shared), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 **(self._user.arguments() if self._user else {}),
             )  # fmt: skip
         except BaseException:

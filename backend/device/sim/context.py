@@ -24,6 +24,7 @@ from farlane.backend.device.sim.launching.launches import Launcher
 from farlane.backend.device.sim.launching.layout import Layout, Ready
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.launching.repeats import Repeater
+from farlane.backend.device.sim.launching.stops import Stops
 from farlane.backend.device.sim.launching.timeline import Timeline
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
@@ -36,7 +37,7 @@ from farlane.backend.device.sim.runtime.modules import Library, SimFunction, Sim
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
 from farlane.backend.jit import Options
-from farlane.backend.plane import Budget, Direct, Entry, Gate
+from farlane.backend.plane import Budget, Direct, Entry, Gate, Place
 
 if TYPE_CHECKING:
     from farlane.backend.device.sim.memory.turn import Turn
@@ -81,6 +82,7 @@ class SimContext(Context):
             self.direct.gate
         )  # held while device memory is used, for `close` may come from another thread
         self.looks_ahead = self._memory.looks_ahead
+        self._place: Place | None = None
         self.window: Window = self._memory.guest
         if modelled is not None:
             from farlane.backend.device.sim.observers.modelling import ModelObserver  # few sessions want it
@@ -97,11 +99,21 @@ class SimContext(Context):
         self._launcher = Launcher(
             self._memory, self._pool, self._limits, self._runtime, self._observers, self.direct, self._options.tiers,
         )  # fmt: skip
+        self._follow_place()
         self._layout = Layout(self._launcher, self.direct)
         self._repeater = Repeater(self._launcher, self._memory)
         if self._interrupted:  # read behind the store, see interrupt
             self._launcher.interrupt()
         self._modules: set[SimModule] = set()
+
+    def share(self, place: Place) -> None:
+        self._place = place
+        self.direct.gate.share(place)
+        self._follow_place()
+
+    def _follow_place(self) -> None:
+        if self._place is not None:
+            self._launcher.stops = Stops(self.direct.gate.step_aside, self._place.word)
 
     def close(self) -> None:
         if not self._closed:
@@ -270,6 +282,8 @@ class SimContext(Context):
 
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
+        if self._place is not None:
+            self._launcher.compile(function, shape)  # before it has the device
         with self._working:
             if self._observers:
                 self._observers.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))

@@ -88,7 +88,7 @@ class HostMappings(ctypes.Structure):
 
 
 class Launch(ctypes.Structure):
-    """One launch, shared by all workers that run it. `next_block`, `abort` and `pause` are accessed atomically."""
+    """One launch, shared by all workers that run it. `next_block`, `abort` and the word of `pause` are accessed atomically."""
 
     _fields_ = (
         ("parameters", ctypes.c_void_p),  # Entry.parameter_bytes bytes, readable, 16-byte aligned
@@ -135,10 +135,8 @@ class Launch(ctypes.Structure):
         # Towards the end less than a chunk is taken: what is left over `sharers`, in multiples of `grain`. 0: always a chunk.
         ("sharers", ctypes.c_uint32),
         ("grain", ctypes.c_uint32),
-        (
-            "pause",
-            ctypes.c_uint32,
-        ),  # set to non-zero by anybody: workers take no more blocks; next_block says which one comes next
+        # Of a u32, or null. While that is not 0, workers take no more blocks; next_block says which one comes next.
+        ("pause", ctypes.c_void_p),
     )
 
 

@@ -16,6 +16,7 @@
 //! - [`ring`]: messages through shared memory; [`placing`]: large ones, of which a part goes where it belongs
 //! - `passage`: connections for sessions in other processes
 //! - [`replay`]: groups, records, results, errors
+//! - [`fairness`]: the device's time, shared between sessions
 //! - [`device`]: copies, sets and launches that need no Python
 //!
 //! Source: gRPC over HTTP/2; protos/farlane/v1/session.proto.
@@ -25,6 +26,7 @@ pub mod codec;
 mod connection;
 mod counter;
 pub mod device;
+pub mod fairness;
 pub mod listening;
 pub mod message;
 mod passage;

@@ -150,6 +150,13 @@ impl<L, H> Replay<L, H> {
         self.launches.len()
     }
 
+    /// The guest has sent nothing that is not done.
+    pub fn rest(&self) {
+        if let Some(place) = self.direct.gate.place() {
+            place.rest();
+        }
+    }
+
     /// What metrics show.
     #[must_use]
     pub fn counts(&self) -> &Arc<Counts> {

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from farlane.v1 import session_pb2 as farlane_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x61rlane/v1/admin.proto\x12\nfarlane.v1\x1a\x18\x66\x61rlane/v1/session.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xa2\x05\n\rDescribeReply\x12\x14\n\x0chost_version\x18\x01 \x01(\t\x12\x18\n\x10tape_version_min\x18\x02 \x01(\r\x12\x18\n\x10tape_version_max\x18\x03 \x01(\r\x12.\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x1d.farlane.v1.DeviceDescription\x12\x10\n\x08sessions\x18\x05 \x01(\r\x12\x15\n\rsession_limit\x18\x06 \x01(\r\x12\x16\n\x0euptime_seconds\x18\x07 \x01(\x01\x12\x18\n\x0bmemory_used\x18\x08 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x10\x62usy_nanoseconds\x18\t \x01(\x04H\x01\x88\x01\x01\x12%\n\x04open\x18\n \x03(\x0b\x32\x17.farlane.v1.OpenSession\x12\x0e\n\x06opened\x18\x0b \x01(\x04\x12\x0f\n\x07opening\x18\x0c \x01(\r\x12\x37\n\x07refused\x18\r \x03(\x0b\x32&.farlane.v1.DescribeReply.RefusedEntry\x12\x33\n\x05\x65nded\x18\x0e \x03(\x0b\x32$.farlane.v1.DescribeReply.EndedEntry\x12\x35\n\x06\x63ounts\x18\x0f \x03(\x0b\x32%.farlane.v1.DescribeReply.CountsEntry\x1a.\n\x0cRefusedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a,\n\nEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x0e\n\x0c_memory_usedB\x13\n\x11_busy_nanoseconds\"\xee\x01\n\x0bOpenSession\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07program\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\r\x12\x18\n\x0bmemory_used\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cmemory_quota\x18\x05 \x01(\x04\x12\x0f\n\x07seconds\x18\x06 \x01(\x01\x12\x33\n\x06\x63ounts\x18\x07 \x03(\x0b\x32#.farlane.v1.OpenSession.CountsEntry\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x0e\n\x0c_memory_used2R\n\x0c\x41\x64minService\x12\x42\n\x08\x44\x65scribe\x12\x1b.farlane.v1.DescribeRequest\x1a\x19.farlane.v1.DescribeReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x61rlane/v1/admin.proto\x12\nfarlane.v1\x1a\x18\x66\x61rlane/v1/session.proto\"\x11\n\x0f\x44\x65scribeRequest\"\xc8\x05\n\rDescribeReply\x12\x14\n\x0chost_version\x18\x01 \x01(\t\x12\x18\n\x10tape_version_min\x18\x02 \x01(\r\x12\x18\n\x10tape_version_max\x18\x03 \x01(\r\x12.\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x1d.farlane.v1.DeviceDescription\x12\x10\n\x08sessions\x18\x05 \x01(\r\x12\x15\n\rsession_limit\x18\x06 \x01(\r\x12\x16\n\x0euptime_seconds\x18\x07 \x01(\x01\x12\x18\n\x0bmemory_used\x18\x08 \x01(\x04H\x00\x88\x01\x01\x12\x1d\n\x10\x62usy_nanoseconds\x18\t \x01(\x04H\x01\x88\x01\x01\x12%\n\x04open\x18\n \x03(\x0b\x32\x17.farlane.v1.OpenSession\x12\x0e\n\x06opened\x18\x0b \x01(\x04\x12\x0f\n\x07opening\x18\x0c \x01(\r\x12\x37\n\x07refused\x18\r \x03(\x0b\x32&.farlane.v1.DescribeReply.RefusedEntry\x12\x33\n\x05\x65nded\x18\x0e \x03(\x0b\x32$.farlane.v1.DescribeReply.EndedEntry\x12\x35\n\x06\x63ounts\x18\x0f \x03(\x0b\x32%.farlane.v1.DescribeReply.CountsEntry\x12\x0f\n\x07waiting\x18\x10 \x01(\r\x12\x13\n\x0bqueue_limit\x18\x11 \x01(\r\x1a.\n\x0cRefusedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a,\n\nEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x0e\n\x0c_memory_usedB\x13\n\x11_busy_nanoseconds\"\xa2\x02\n\x0bOpenSession\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07program\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\r\x12\x18\n\x0bmemory_used\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cmemory_quota\x18\x05 \x01(\x04\x12\x0f\n\x07seconds\x18\x06 \x01(\x01\x12\x33\n\x06\x63ounts\x18\x07 \x03(\x0b\x32#.farlane.v1.OpenSession.CountsEntry\x12\'\n\x06served\x18\x08 \x01(\x0b\x32\x12.farlane.v1.ServedH\x01\x88\x01\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x0e\n\x0c_memory_usedB\t\n\x07_served\"\x92\x01\n\x06Served\x12\x10\n\x08priority\x18\x01 \x01(\r\x12\x0e\n\x06weight\x18\x02 \x01(\r\x12\r\n\x05share\x18\x03 \x01(\x01\x12\x1b\n\x13service_nanoseconds\x18\x04 \x01(\x04\x12\x1a\n\x12waited_nanoseconds\x18\x05 \x01(\x04\x12\x0f\n\x07stopped\x18\x06 \x01(\x04\x12\r\n\x05waits\x18\x07 \x01(\x08\x32R\n\x0c\x41\x64minService\x12\x42\n\x08\x44\x65scribe\x12\x1b.farlane.v1.DescribeRequest\x1a\x19.farlane.v1.DescribeReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,17 +43,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBEREQUEST']._serialized_start=64
   _globals['_DESCRIBEREQUEST']._serialized_end=81
   _globals['_DESCRIBEREPLY']._serialized_start=84
-  _globals['_DESCRIBEREPLY']._serialized_end=758
-  _globals['_DESCRIBEREPLY_REFUSEDENTRY']._serialized_start=582
-  _globals['_DESCRIBEREPLY_REFUSEDENTRY']._serialized_end=628
-  _globals['_DESCRIBEREPLY_ENDEDENTRY']._serialized_start=630
-  _globals['_DESCRIBEREPLY_ENDEDENTRY']._serialized_end=674
-  _globals['_DESCRIBEREPLY_COUNTSENTRY']._serialized_start=676
-  _globals['_DESCRIBEREPLY_COUNTSENTRY']._serialized_end=721
-  _globals['_OPENSESSION']._serialized_start=761
-  _globals['_OPENSESSION']._serialized_end=999
-  _globals['_OPENSESSION_COUNTSENTRY']._serialized_start=676
-  _globals['_OPENSESSION_COUNTSENTRY']._serialized_end=721
-  _globals['_ADMINSERVICE']._serialized_start=1001
-  _globals['_ADMINSERVICE']._serialized_end=1083
+  _globals['_DESCRIBEREPLY']._serialized_end=796
+  _globals['_DESCRIBEREPLY_REFUSEDENTRY']._serialized_start=620
+  _globals['_DESCRIBEREPLY_REFUSEDENTRY']._serialized_end=666
+  _globals['_DESCRIBEREPLY_ENDEDENTRY']._serialized_start=668
+  _globals['_DESCRIBEREPLY_ENDEDENTRY']._serialized_end=712
+  _globals['_DESCRIBEREPLY_COUNTSENTRY']._serialized_start=714
+  _globals['_DESCRIBEREPLY_COUNTSENTRY']._serialized_end=759
+  _globals['_OPENSESSION']._serialized_start=799
+  _globals['_OPENSESSION']._serialized_end=1089
+  _globals['_OPENSESSION_COUNTSENTRY']._serialized_start=714
+  _globals['_OPENSESSION_COUNTSENTRY']._serialized_end=759
+  _globals['_SERVED']._serialized_start=1092
+  _globals['_SERVED']._serialized_end=1238
+  _globals['_ADMINSERVICE']._serialized_start=1240
+  _globals['_ADMINSERVICE']._serialized_end=1322
 # @@protoc_insertion_point(module_scope)

@@ -12,7 +12,7 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeReply(_message.Message):
-    __slots__ = ("host_version", "tape_version_min", "tape_version_max", "devices", "sessions", "session_limit", "uptime_seconds", "memory_used", "busy_nanoseconds", "open", "opened", "opening", "refused", "ended", "counts")
+    __slots__ = ("host_version", "tape_version_min", "tape_version_max", "devices", "sessions", "session_limit", "uptime_seconds", "memory_used", "busy_nanoseconds", "open", "opened", "opening", "refused", "ended", "counts", "waiting", "queue_limit")
     class RefusedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,8 @@ class DescribeReply(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
     host_version: str
     tape_version_min: int
     tape_version_max: int
@@ -64,10 +66,12 @@ class DescribeReply(_message.Message):
     refused: _containers.ScalarMap[str, int]
     ended: _containers.ScalarMap[str, int]
     counts: _containers.ScalarMap[str, int]
-    def __init__(self, host_version: _Optional[str] = ..., tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[_session_pb2.DeviceDescription, _Mapping]]] = ..., sessions: _Optional[int] = ..., session_limit: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., memory_used: _Optional[int] = ..., busy_nanoseconds: _Optional[int] = ..., open: _Optional[_Iterable[_Union[OpenSession, _Mapping]]] = ..., opened: _Optional[int] = ..., opening: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., ended: _Optional[_Mapping[str, int]] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    waiting: int
+    queue_limit: int
+    def __init__(self, host_version: _Optional[str] = ..., tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[_session_pb2.DeviceDescription, _Mapping]]] = ..., sessions: _Optional[int] = ..., session_limit: _Optional[int] = ..., uptime_seconds: _Optional[float] = ..., memory_used: _Optional[int] = ..., busy_nanoseconds: _Optional[int] = ..., open: _Optional[_Iterable[_Union[OpenSession, _Mapping]]] = ..., opened: _Optional[int] = ..., opening: _Optional[int] = ..., refused: _Optional[_Mapping[str, int]] = ..., ended: _Optional[_Mapping[str, int]] = ..., counts: _Optional[_Mapping[str, int]] = ..., waiting: _Optional[int] = ..., queue_limit: _Optional[int] = ...) -> None: ...
 
 class OpenSession(_message.Message):
-    __slots__ = ("name", "program", "pid", "memory_used", "memory_quota", "seconds", "counts")
+    __slots__ = ("name", "program", "pid", "memory_used", "memory_quota", "seconds", "counts", "served")
     class CountsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +86,7 @@ class OpenSession(_message.Message):
     MEMORY_QUOTA_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
+    SERVED_FIELD_NUMBER: _ClassVar[int]
     name: str
     program: str
     pid: int
@@ -89,4 +94,23 @@ class OpenSession(_message.Message):
     memory_quota: int
     seconds: float
     counts: _containers.ScalarMap[str, int]
-    def __init__(self, name: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., memory_used: _Optional[int] = ..., memory_quota: _Optional[int] = ..., seconds: _Optional[float] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    served: Served
+    def __init__(self, name: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., memory_used: _Optional[int] = ..., memory_quota: _Optional[int] = ..., seconds: _Optional[float] = ..., counts: _Optional[_Mapping[str, int]] = ..., served: _Optional[_Union[Served, _Mapping]] = ...) -> None: ...
+
+class Served(_message.Message):
+    __slots__ = ("priority", "weight", "share", "service_nanoseconds", "waited_nanoseconds", "stopped", "waits")
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    priority: int
+    weight: int
+    share: float
+    service_nanoseconds: int
+    waited_nanoseconds: int
+    stopped: int
+    waits: bool
+    def __init__(self, priority: _Optional[int] = ..., weight: _Optional[int] = ..., share: _Optional[float] = ..., service_nanoseconds: _Optional[int] = ..., waited_nanoseconds: _Optional[int] = ..., stopped: _Optional[int] = ..., waits: bool = ...) -> None: ...

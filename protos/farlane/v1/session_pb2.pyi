@@ -24,19 +24,21 @@ class GuestMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., tape: _Optional[_Union[Tape, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., object_part: _Optional[_Union[ObjectPart, _Mapping]] = ..., received: _Optional[_Union[Received, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ...) -> None: ...
 
 class HostMessage(_message.Message):
-    __slots__ = ("welcome", "refusal", "reply", "resumed")
+    __slots__ = ("welcome", "refusal", "reply", "resumed", "waiting")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     refusal: Refusal
     reply: Reply
     resumed: Resumed
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ...) -> None: ...
+    waiting: Waiting
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority", "resumes")
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority", "waits", "resumes")
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +50,7 @@ class Hello(_message.Message):
     CHECKS_FIELD_NUMBER: _ClassVar[int]
     COMES_AGAIN_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FIELD_NUMBER: _ClassVar[int]
     RESUMES_FIELD_NUMBER: _ClassVar[int]
     tape_version_min: int
     tape_version_max: int
@@ -60,8 +63,9 @@ class Hello(_message.Message):
     checks: _containers.RepeatedScalarFieldContainer[str]
     comes_again: bool
     priority: int
+    waits: bool
     resumes: bool
-    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ..., resumes: bool = ...) -> None: ...
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ..., waits: bool = ..., resumes: bool = ...) -> None: ...
 
 class Object(_message.Message):
     __slots__ = ("identity", "size", "has_manifest")
@@ -120,6 +124,14 @@ class Welcome(_message.Message):
     grace_milliseconds: int
     rings_name: str
     def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ..., process_certificate: _Optional[bytes] = ..., process_token: _Optional[str] = ..., resume_secret: _Optional[bytes] = ..., grace_milliseconds: _Optional[int] = ..., rings_name: _Optional[str] = ...) -> None: ...
+
+class Waiting(_message.Message):
+    __slots__ = ("place", "of")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    OF_FIELD_NUMBER: _ClassVar[int]
+    place: int
+    of: int
+    def __init__(self, place: _Optional[int] = ..., of: _Optional[int] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("identity", "content")

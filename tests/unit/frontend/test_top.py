@@ -24,6 +24,7 @@ def reply(seconds: float, kernels: int, **more: Any) -> admin_pb2.DescribeReply:
     session = admin_pb2.OpenSession(
         name="s1", program="\x1b]0;taken\x07[bold]train[/bold]\n", pid=7, memory_used=3 << 20, memory_quota=1 << 30,
         seconds=3723, counts={"kernels": kernels, "device_nanoseconds": int(seconds * 5e8), "round_trips": 12},
+        served=admin_pb2.Served(weight=2, waited_nanoseconds=1_500_000_000),
     )  # fmt: skip
     return admin_pb2.DescribeReply(
         host_version="1", devices=[session_pb2.DeviceDescription(name="a device", total_memory=2 << 30)], sessions=1,
@@ -41,15 +42,15 @@ def printed(view: top.View, width: int) -> str:
 
 def test_rates_are_what_has_grown() -> None:
     text = printed(top.View(reply(10, 1000), reply(12, 3000)), 140)
-    assert "sessions 1 of 4, 2 waiting, 9 since the start, refused: 1 busy, ended: 3 gone, 5 goodbye" in text
+    assert "sessions 1 of 4, 2 waiting (0 in the queue), 9 since the start, refused: 1 busy, ended: 3 gone, 5 goodbye" in text
     assert "memory 3.0M of 2.0G" in text
     assert "1,000 kernels/s" in text
     row = text.splitlines()[-1].split()
     assert row[0] == "s1"
-    assert row[-13:] == ["7", "1:02:03", "3.0M", "1.0G", "50", "3,000", "1,000", "12", "0B", "0B", "-", "0B", "-"]
+    assert row[-15:] == ["7", "1:02:03", "3.0M", "1.0G", "50", "0/2", "1.5s", "3,000", "1,000", "12", "0B", "0B", "-", "0B", "-"]
 
 
-@pytest.mark.parametrize("width", [60, 80, 99, 100, 200])
+@pytest.mark.parametrize("width", [60, 80, 119, 120, 200])
 def test_every_width_has_the_session(width: int) -> None:
     text = printed(top.View(reply(10, 1), reply(10, 1)), width)
     assert all(len(line) <= width for line in text.splitlines())

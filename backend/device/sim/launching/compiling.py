@@ -84,7 +84,7 @@ def run_in_parts(prepared: Prepared, run: Callable[[Prepared], bool]) -> bool:
             started = time.monotonic_ns()
             if not run(prepared):
                 return False
-            if launch.pause and launch.next_block < stop:
+            if launch.next_block < stop:
                 return True
             taken = time.monotonic_ns() - started
             if use is not None:

@@ -72,8 +72,7 @@ class Launcher:
         self._fault = jit.Fault()
         self._running: jit.Launch | None = None
         self._repeating: Sequence[jit.Launch] = ()
-        self._interrupted = ctypes.c_uint32(0)
-        self.halted = ctypes.c_uint32(0)  # not 0 ends a loop before its next step
+        self.halted = ctypes.c_uint32(0)  # not 0: the session has been interrupted
         self.stops = Stops()
         self._direct = direct
         self.took = 0  # the last launch, in nanoseconds
@@ -98,7 +97,7 @@ class Launcher:
 
     def interrupt(self) -> None:
         """Ends the launch that runs now, and refuses all later ones. Thread-safe."""
-        self._interrupted.value = self.halted.value = 1
+        self.halted.value = 1
         self._direct.interrupt()
         if (running := self._running) is not None:
             running.abort = 1
@@ -192,19 +191,19 @@ class Launcher:
 
     @property
     def interrupted(self) -> bool:
-        return bool(self._interrupted.value)
+        return bool(self.halted.value)
 
     @contextlib.contextmanager
     def repeating(self, launches: Sequence[jit.Launch]) -> Iterator[None]:
         """While these launches may run, again and again: an interrupt ends whichever does."""
         self._repeating = launches
-        self.stops.begin_loop(self.halted)
+        self.stops.in_loop = True
         try:
             self._check_interrupted()
             yield
         finally:
             self._repeating = ()
-            self.stops.end_loop()
+            self.stops.in_loop = False
             self._reserved = None
 
     def prepare(self, function: SimFunction, shape: LaunchShape, size: int) -> Prepared:
@@ -215,7 +214,7 @@ class Launcher:
         if known is None or known.shape != shape or known.has_blocks:
             return self._prepare(function, shape)
         launch = jit.Launch.from_buffer_copy(known.launch)
-        launch.abort = launch.pause = 0
+        launch.abort, launch.pause = 0, None
         return Prepared(function, shape, known.kernel, launch, known.helpers, known.cost)
 
     def lend(self, prepared: Prepared) -> jit.WorkerState:
@@ -265,7 +264,7 @@ class Launcher:
         return True
 
     def _check_interrupted(self) -> None:
-        if self._interrupted.value:
+        if self.halted.value:
             raise CudaError(LAUNCH_FAILURE, "the session has been interrupted", sticky=True)
 
     def _run_inline(self, prepared: Prepared) -> bool:
@@ -287,12 +286,12 @@ class Launcher:
         """Runs a launch on as many threads as it has turned out to be worth. Returns whether it got to its end."""
         launch = prepared.launch
         first = launch.next_block
-        blocks = launch.end_block - first
-        alone = prepared.cost.is_short(blocks) and not prepared.kernel.info.waits
+        alone = prepared.cost.is_short(launch.end_block - first) and not prepared.kernel.info.waits
         started = time.monotonic_ns()
         done = self._run_inline(prepared) if alone else self._run_spread(prepared)
-        if launch.pause:
-            blocks = min(launch.end_block, launch.next_block) - first
+        blocks = launch.end_block - first
+        if launch.pause is not None:
+            blocks = min(launch.end_block, launch.next_block) - first  # it may have been stopped
         if blocks > 0:
             prepared.cost.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
         return done

@@ -72,6 +72,7 @@ class Layout:
             limit = min(limit, _PART_NS)
         prepared = self._launcher.prepare(function, shape, size)
         launch, kernel = prepared.launch, prepared.kernel
+        launch.pause = self._launcher.stops.word
         parameters = ctypes.create_string_buffer(size + _PARAMETER_ALIGNMENT)
         address = ctypes.addressof(parameters)
         launch.parameters = address + -address % _PARAMETER_ALIGNMENT
@@ -84,6 +85,7 @@ class Layout:
             launch.parameters,
             size,
             next_block=jit.Launch.next_block.offset,
+            end_block=jit.Launch.end_block.offset,
             grid_id=jit.Launch.grid_id.offset,
             abort=jit.Launch.abort.offset,
             provisional=kernel.use is not None,

@@ -126,7 +126,7 @@ class Repeater:
             except CudaError:
                 return None, 0  # the launch itself will say why
             body.prepared = table
-        self._launcher.stops.before_loop(self._launcher.halted)
+        self._launcher.stops.before_loop()
         if not self._memory.before_loop():
             return None, 0
         repeats.load()
@@ -139,6 +139,7 @@ class Repeater:
         state.iterations = matrix.shape[1]
         state.results, state.result_stride = _address(results), results.shape[1]
         state.interrupted = ctypes.addressof(launcher.halted)
+        state.pause = launcher.stops.word
         state.launches = launcher.launches
         self._point(table)
         self._table, self._raised = table, None

@@ -1,9 +1,10 @@
-"""Where the work of one session stops for a session of a higher priority: launches at block boundaries, loops between two steps.
+"""Where the work of one session stops for other sessions: launches at block boundaries, loops between two steps.
 
-Owns the request and how it reaches code that runs. A launch that is stopped takes no more blocks; those that it has taken run to their end. What is left of it is known
+Owns the word that asks for it, and what reads that. A launch that is stopped takes no more blocks; those that it has taken run to their end. What is left of it is known
 by its next block: that, and its parameters, is its context. A launch whose blocks wait for each other has all of them begun, and is not stopped.
 
-Who comes when is the task manager's (tasks.py). Threads: `request` is called from any, all else from the session's.
+Who comes when is the task manager's (tasks.py) where sessions share memory, which asks by `request`; else the listening process's, which writes the word itself
+(farlane.backend.plane, Scheduler). Threads: `request` is called from any, all else from the session's.
 Source: mission.md S2 point 5 (a), (b) and (e).
 """
 
@@ -12,7 +13,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from farlane.backend import jit
 from farlane.backend.device.sim.runtime.prepared import Prepared
 
 
@@ -24,14 +24,15 @@ class Stops:
     """Of one session.
 
     Args:
-        step_aside: lets waiting sessions of a higher priority have the device, and returns when it is this one's again.
+        step_aside: lets waiting sessions have the device, and returns when it is this one's again.
+        word: of a u32: others write there, and 0 when it is this session's turn. None: `request` writes to one of its own.
     """
 
-    def __init__(self, step_aside: Callable[[], None] = _nobody) -> None:
+    def __init__(self, step_aside: Callable[[], None] = _nobody, word: int | None = None) -> None:
         self._step_aside = step_aside
-        self._launch: jit.Launch | None = None  # runs, and can be stopped
-        self._wanted = False
-        self._loop: ctypes.c_uint32 | None = None
+        self._own = ctypes.c_uint32(0)
+        self.word: int = word or ctypes.addressof(self._own)
+        self.in_loop = False  # which ends when it is to stop: its launches do not
 
     @property
     def can_come(self) -> bool:
@@ -39,45 +40,26 @@ class Stops:
         return self._step_aside is not _nobody
 
     def request(self) -> None:
-        """Whatever runs is to stop soon."""
-        self._wanted = True
-        if (launch := self._launch) is not None:
-            launch.pause = 1
-        if (loop := self._loop) is not None:
-            loop.value = 1
+        """Whatever runs, or comes next, is to stop soon."""
+        self._own.value = 1
 
-    # Launches ---------------------------------------------------------------------------------------------------
     def begin(self, prepared: Prepared) -> None:
         """A launch is about to run."""
-        if not prepared.has_blocks and self._loop is None:
-            prepared.launch.pause = 0
-            self._launch = prepared.launch
-            if self._wanted:  # read behind the store: a request is seen here, or sees the launch
-                prepared.launch.pause = 1
+        prepared.launch.pause = None if prepared.has_blocks or self.in_loop else self.word
 
     def went_aside(self, prepared: Prepared) -> bool:
         """Where the launch has stopped before its end: lets others run, and returns when it may go on. False: it was through."""
         launch = prepared.launch
-        if not launch.pause or launch.next_block >= launch.end_block:
+        if launch.pause is None or launch.next_block >= launch.end_block:
             return False
-        self._wanted, launch.pause = False, 0
+        self._own.value = 0
         self._step_aside()
         return True
 
     def end(self, prepared: Prepared) -> None:
-        self._launch = None
-        prepared.launch.pause = 0
+        prepared.launch.pause = None
 
-    # Loops ------------------------------------------------------------------------------------------------------
-    def before_loop(self, word: ctypes.c_uint32) -> None:
-        """A loop comes next, which a word that is not 0 ends: others run now, for inside of it memory has to stay."""
-        self._wanted, word.value = False, 0
+    def before_loop(self) -> None:
+        """A loop comes next, which the word ends: others run now, for inside of it memory has to stay."""
+        self._own.value = 0
         self._step_aside()
-
-    def begin_loop(self, word: ctypes.c_uint32) -> None:
-        self._loop = word
-        if self._wanted:
-            word.value = 1
-
-    def end_loop(self) -> None:
-        self._loop = None

@@ -76,6 +76,8 @@ entry:
   %stride = load i64, ptr %stride.p
   %interrupted.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.interrupted
   %interrupted = load ptr, ptr %interrupted.p
+  %pause.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.pause
+  %pause = load ptr, ptr %pause.p
   %callback.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.callback
   %callback = load ptr, ptr %callback.p
   %launches.p = getelementptr %Repeat, ptr %r, i32 0, i32 Repeat.launches
@@ -92,7 +94,9 @@ step:
   br i1 %within, label %look, label %iteration.end
 look:
   %flag = load atomic i32, ptr %interrupted seq_cst, align 4
-  %stop = icmp ne i32 %flag, 0
+  %pause.flag = load atomic i32, ptr %pause monotonic, align 4
+  %flags = or i32 %flag, %pause.flag
+  %stop = icmp ne i32 %flags, 0
   br i1 %stop, label %leave, label %go
 go:
   %op = getelementptr %Operation, ptr %ops, i64 %i

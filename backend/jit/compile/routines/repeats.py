@@ -57,6 +57,7 @@ class Repeat(ctypes.Structure):
         ("ends", ctypes.c_void_p),
         ("allocations", ctypes.c_uint64),
         ("interrupted", ctypes.c_void_p),  # u32: not 0 ends the loop before the next step
+        ("pause", ctypes.c_void_p),  # another such word
         ("callback", Callback),
         ("launches", ctypes.c_uint64),  # so far, counted on
         ("done", ctypes.c_uint64),  # out: iterations

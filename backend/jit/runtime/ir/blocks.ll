@@ -130,7 +130,10 @@ entry:
   %abort.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.abort
   %abort = load atomic i32, ptr %abort.p monotonic, align 4
   %pause.p = getelementptr %Launch, ptr %launch, i32 0, i32 Launch.pause
-  %pause = load atomic i32, ptr %pause.p monotonic, align 4
+  %pause.word = load ptr, ptr %pause.p
+  %never = icmp eq ptr %pause.word, null
+  %pause.at = select i1 %never, ptr %abort.p, ptr %pause.word
+  %pause = load atomic i32, ptr %pause.at monotonic, align 4
   %ended = or i32 %abort, %pause
   %stop = icmp ne i32 %ended, 0
   br i1 %stop, label %none, label %take

@@ -1,6 +1,7 @@
 //! What Python gives the plane to work on by itself: allocation maps, launches that are laid out.
 
 use crate::cuda::{Cuda, Stream};
+use crate::fairness::Place;
 use crate::room::Room;
 use plane::device::cuda::kernel::{Kernel, Parameters};
 use plane::device::host::{Code, Host};
@@ -97,7 +98,16 @@ pub struct Gate {
 
 #[pymethods]
 impl Gate {
+    /// An operation of the device begins: it has a place there.
     fn __enter__(&self, py: Python<'_>) {
+        if let Some(place) = self.inner.place() {
+            if place.try_enter() {
+                place.begin();
+            } else {
+                py.detach(|| place.enter());
+            }
+            place.begin_timing();
+        }
         if !self.inner.try_lock() {
             py.detach(|| self.inner.lock());
         }
@@ -106,6 +116,22 @@ impl Gate {
     #[pyo3(signature = (*_raised))]
     fn __exit__(&self, _raised: &Bound<'_, pyo3::types::PyTuple>) {
         self.release();
+        if let Some(place) = self.inner.place() {
+            place.end_timing();
+            place.leave();
+        }
+    }
+
+    /// From now on operations wait for their place. Once, before the first one.
+    fn share(&self, place: &Place) {
+        self.inner.share(place.inner.clone());
+    }
+
+    /// At a boundary inside of an operation: lets other sessions have the device, where they are to have it.
+    fn step_aside(&self, py: Python<'_>) {
+        if let Some(place) = self.inner.place() {
+            py.detach(|| place.step_aside());
+        }
     }
 
     /// Whether it came to that in so many seconds.
@@ -205,7 +231,7 @@ impl Direct {
 
     /// A launch that needs only its parameters and its number.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (run, launch, worker, parameters, size, *, next_block, grid_id, abort, provisional, limit, keep))]
+    #[pyo3(signature = (run, launch, worker, parameters, size, *, next_block, end_block, grid_id, abort, provisional, limit, keep))]
     fn lay_out(
         &self,
         run: usize,
@@ -214,6 +240,7 @@ impl Direct {
         parameters: usize,
         size: usize,
         next_block: usize,
+        end_block: usize,
         grid_id: usize,
         abort: usize,
         provisional: bool,
@@ -228,6 +255,7 @@ impl Direct {
             parameters: parameters as *mut u8,
             size,
             next_block,
+            end_block,
             grid_id,
             abort,
             provisional,

@@ -5,6 +5,7 @@
 mod confining;
 mod cuda;
 mod device;
+mod fairness;
 mod handles;
 mod loops;
 mod payloads;
@@ -349,6 +350,9 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<room::AllocationMap>()?;
     module.add_class::<room::Pages>()?;
     module.add_class::<room::Room>()?;
+    module.add_class::<fairness::Page>()?;
+    module.add_class::<fairness::Place>()?;
+    module.add_class::<fairness::Scheduler>()?;
     module.add_class::<handles::Handles>()?;
     module.add("LIVE_LIMIT", plane::replay::handles::LIVE_LIMIT)?;
     module.add_class::<device::Entry>()?;

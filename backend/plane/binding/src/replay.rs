@@ -382,6 +382,7 @@ fn next(
     call: &plane::Call,
     rest: Option<&Py<PyAny>>,
 ) -> PyResult<Received> {
+    replay.rest();
     let mut receive = |timeout| replay.receive(call, timeout).map_err(|Gone| gone(call));
     let Some(rest) = rest else {
         return receive(None);

@@ -135,6 +135,9 @@ impl Direct {
             // SAFETY: the kernel runs, so its launch is there.
             unsafe { (*(running.abort as *const AtomicU32)).store(1, Ordering::Release) };
         }
+        if let Some(place) = self.gate.place() {
+            place.interrupt();
+        }
     }
 
     /// A launch, as it is laid out now.
@@ -173,7 +176,7 @@ impl Direct {
     }
 
     fn run(&self, entry: &Entry, code: &Code, parameters: &[u8]) -> Ran {
-        let _held = self.gate.hold();
+        let _held = self.gate.work();
         {
             let mut running = self.running.lock();
             if running.interrupted {
@@ -183,10 +186,18 @@ impl Direct {
         }
         let number = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
         self.counters.launches.add(1);
-        let started = Instant::now();
-        let status = code.run(number, parameters);
+        code.begin(number, parameters);
+        let mut nanoseconds = 0;
+        let status = loop {
+            let started = Instant::now();
+            let status = code.run();
+            nanoseconds += self.since(started);
+            match self.gate.place() {
+                Some(place) if status == 0 && code.has_stopped() => place.step_aside(),
+                _ => break status,
+            }
+        };
         self.running.lock().abort = 0;
-        let nanoseconds = self.since(started);
         if status != 0 {
             return Ran::Failed;
         }
@@ -261,7 +272,7 @@ impl Direct {
 
     /// Gives bytes of rows that may be read, and were fetched; `None` where they may be no longer.
     pub fn show<T>(&self, rows: &Rows, part: Range<u64>, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
-        let _held = self.gate.hold();
+        let _held = self.gate.work();
         if !self.may_read(rows) {
             return None;
         }
@@ -359,7 +370,7 @@ impl Direct {
         counter: &Counter,
         work: impl FnOnce(&dyn Work) -> Tried,
     ) -> Tried {
-        let _held = self.gate.hold();
+        let _held = self.gate.work();
         let held = |rows: &&Rows| rows.span().is_some_and(|span| self.ranges.holds(rows.address, span));
         if !self.is_enabled() || !rows.iter().all(held) {
             return Ok(false);
@@ -390,6 +401,7 @@ impl Direct {
     fn since(&self, started: Instant) -> u64 {
         let nanoseconds = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.gate.charge(nanoseconds);
         nanoseconds
     }
 }

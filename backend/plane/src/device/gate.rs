@@ -1,42 +1,73 @@
 //! The lock around the use of device memory: whoever gives the memory back holds it first.
 
+use crate::fairness::slot::Place;
 use parking_lot::lock_api::RawMutex as _;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Held while device memory is used.
-pub struct Gate(parking_lot::RawMutex);
+/// Held while device memory is used. Where sessions share the device's time, an operation has a place there besides.
+pub struct Gate {
+    lock: parking_lot::RawMutex,
+    place: OnceLock<Arc<Place>>,
+}
 
 impl Default for Gate {
     fn default() -> Self {
-        Self(parking_lot::RawMutex::INIT)
+        Self { lock: parking_lot::RawMutex::INIT, place: OnceLock::new() }
     }
 }
 
 impl Gate {
+    /// From now on operations wait for their place. Once, before the first one.
+    pub fn share(&self, place: Arc<Place>) {
+        let _ = self.place.set(place);
+    }
+
+    pub fn place(&self) -> Option<&Arc<Place>> {
+        self.place.get()
+    }
+
     pub fn try_lock(&self) -> bool {
-        self.0.try_lock()
+        self.lock.try_lock()
     }
 
     pub fn lock(&self) {
-        self.0.lock();
+        self.lock.lock();
     }
 
     /// Whether it came to that in time.
     pub fn lock_for(&self, timeout: Duration) -> bool {
         use parking_lot::lock_api::RawMutexTimed as _;
-        self.0.try_lock_for(timeout)
+        self.lock.try_lock_for(timeout)
     }
 
     /// # Safety
     /// The caller has locked it.
     pub unsafe fn unlock(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.0.unlock() };
+        unsafe { self.lock.unlock() };
     }
 
+    /// For bookkeeping, which needs no place.
     pub fn hold(&self) -> Held<'_> {
         self.lock();
         Held(self)
+    }
+
+    /// For an operation of the device.
+    pub fn work(&self) -> Working<'_> {
+        if let Some(place) = self.place.get() {
+            place.enter();
+        }
+        self.lock();
+        Working(self)
+    }
+
+    /// So many nanoseconds of an operation are over.
+    pub fn charge(&self, nanoseconds: u64) {
+        if let Some(place) = self.place.get() {
+            place.charge(nanoseconds);
+        }
     }
 }
 
@@ -47,5 +78,18 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         // SAFETY: `hold` has locked it.
         unsafe { self.0.unlock() };
+    }
+}
+
+/// A gate that is locked for an operation.
+pub struct Working<'a>(&'a Gate);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `work` has locked it.
+        unsafe { self.0.unlock() };
+        if let Some(place) = self.0.place.get() {
+            place.leave();
+        }
     }
 }

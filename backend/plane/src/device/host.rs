@@ -151,6 +151,7 @@ pub struct Code {
     pub size: usize,
     /// Where in the launch these stand.
     pub next_block: usize,
+    pub end_block: usize,
     pub grid_id: usize,
     pub abort: usize,
     /// Its code is to be replaced by better one once it has run for long: how long it runs is said.
@@ -167,15 +168,27 @@ unsafe impl Send for Code {}
 unsafe impl Sync for Code {}
 
 impl Code {
-    /// Runs it, with parameters of its size. Returns 0 at its end.
-    pub(super) fn run(&self, number: u64, parameters: &[u8]) -> i32 {
+    /// Makes it ready, with parameters of its size.
+    pub(super) fn begin(&self, number: u64, parameters: &[u8]) {
         // SAFETY: Python has laid it out, for this thread; `size` bytes of parameters have a place.
         unsafe {
             parameters.as_ptr().copy_to_nonoverlapping(self.parameters, self.size);
             self.launch.add(self.grid_id).cast::<u64>().write(number);
             self.launch.add(self.next_block).cast::<u64>().write(0);
-            (self.run)(self.launch, self.worker)
         }
+    }
+
+    /// Runs it, or goes on where it has stopped. Returns 0 at its end, or where it has stopped at the boundary of a block.
+    pub(super) fn run(&self) -> i32 {
+        // SAFETY: the same.
+        unsafe { (self.run)(self.launch, self.worker) }
+    }
+
+    /// Whether blocks are left.
+    pub(super) fn has_stopped(&self) -> bool {
+        // SAFETY: the same; it does not run.
+        let word = |at| unsafe { self.launch.add(at).cast::<u64>().read() };
+        word(self.next_block) < word(self.end_block)
     }
 }
 

@@ -76,6 +76,7 @@ fn laid(launch: &mut Words, sum: &mut u64) -> Launch {
         parameters: launch.wrapping_add(24),
         size: 8,
         next_block: 0,
+        end_block: 0,
         grid_id: 8,
         abort: 16,
         provisional: false,

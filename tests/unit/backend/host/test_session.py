@@ -13,7 +13,7 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.greeting import DIGESTS_LIMIT, TAPE_VERSION_MAX, Greeting, Reason, Refused
 from farlane.backend.host.host import Host
-from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
+from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES, priority_of
 from farlane.backend.objects.images import digest_of
 from session_replies import answers
 
@@ -158,12 +158,8 @@ class TestAdmission:
             (None, -3, 9, 0),
         ],
     )
-    def test_priority(self, asked: int | None, granted: int | None, otherwise: int, has: int, new_guest: Any) -> None:
-        guest = new_guest()
-        found: list[int] = []
-        guest.context.prioritize = found.append
-        guest.session.prioritize(asked, granted, otherwise)
-        assert found == [has]
+    def test_priority(self, asked: int | None, granted: int | None, otherwise: int, has: int) -> None:
+        assert priority_of(asked, granted, otherwise) == has
 
     def test_a_guest_of_version_2_is_spoken_to_as_one_of_version_1(self, host: Host) -> None:
         assert host.admit(Greeting(1, 2)).tape_version == 1

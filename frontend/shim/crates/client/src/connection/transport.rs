@@ -56,6 +56,8 @@ type Opened = (Arc<Shared>, Welcome);
 enum Progress {
     /// The host has taken the call: its headers are there. A process for the session may have to start now.
     Answered,
+    /// The host is full, and says so again and again.
+    Waits,
     Ended(Box<Result<Opened, OpenError>>),
 }
 
@@ -80,6 +82,7 @@ pub(crate) fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result
                 until = Instant::now() + config.admission_timeout;
                 error = not_admitted(config);
             }
+            Ok(Progress::Waits) => until = Instant::now() + config.admission_timeout,
             Ok(Progress::Ended(result)) => return *result,
             Err(mpsc::RecvTimeoutError::Timeout) => return Err(error),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -250,12 +253,22 @@ impl Task {
         if self.report.send(Progress::Answered).is_err() {
             return Err(timed_out(&self.config));
         }
-        let answer = match replies.message().await {
-            Ok(Some(message)) => message,
-            Ok(None) => return Err(broken(&"it ended the session at once")),
-            Err(status) => return Err(broken(&describe(&status))),
+        let mut told = None;
+        let answer = loop {
+            let answer = match replies.message().await {
+                Ok(Some(message)) => message,
+                Ok(None) => return Err(broken(&"it ended the session at once")),
+                Err(status) => return Err(broken(&describe(&status))),
+            };
+            counters.bytes_down.add(answer.encoded_len() as u64);
+            let Some(host_message::Kind::Waiting(waiting)) = answer.kind else { break answer };
+            if told.replace(waiting) != Some(waiting) {
+                log::warn(format_args!("waiting for the host: place {} of {}", waiting.place, waiting.of));
+            }
+            if self.report.send(Progress::Waits).is_err() {
+                return Err(timed_out(&self.config));
+            }
         };
-        counters.bytes_down.add(answer.encoded_len() as u64);
         match answer.kind {
             Some(host_message::Kind::Welcome(welcome)) => {
                 check(endpoint, &welcome)?;
@@ -269,7 +282,10 @@ impl Task {
                 };
                 Err(OpenError::new(reason, format!("the host at {endpoint} refused the session: {}", refusal.message)))
             }
-            Some(host_message::Kind::Reply(_) | host_message::Kind::Resumed(_)) | None => {
+            Some(
+                host_message::Kind::Reply(_) | host_message::Kind::Resumed(_) | host_message::Kind::Waiting(_),
+            )
+            | None => {
                 Err(broken(&"its first message is no welcome"))
             }
         }
@@ -294,6 +310,7 @@ fn hello(info: &HelloInfo, mode: Mode) -> Hello {
         module_digests: info.module_digests.iter().map(|digest| digest.to_vec()).collect(),
         comes_again: true,
         resumes: true,
+        waits: true,
     }
 }
 

@@ -1,0 +1,110 @@
+//! Fair sharing of the device's time, as Python sees it.
+
+use plane::fairness::scheduler::{self, Terms};
+use plane::fairness::slot::{self, Bell};
+use pyo3::prelude::*;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// What a session and the listener share: a file in memory.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+pub struct Page {
+    pub inner: Arc<slot::Page>,
+}
+
+#[pymethods]
+impl Page {
+    /// Raises OSError.
+    #[new]
+    fn new() -> PyResult<Self> {
+        Ok(Self { inner: Arc::new(slot::Page::create()?) })
+    }
+
+    #[getter]
+    fn descriptor(&self) -> RawFd {
+        self.inner.descriptor()
+    }
+}
+
+/// A session's side: operations wait for it.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+pub struct Place {
+    pub inner: Arc<slot::Place>,
+}
+
+#[pymethods]
+impl Place {
+    /// Of a session whose listener is another process. The descriptors are the place's from now on.
+    ///
+    /// Raises OSError.
+    #[staticmethod]
+    fn attach(page: RawFd, bell: RawFd) -> PyResult<Self> {
+        // SAFETY: the caller gives the descriptors away.
+        let (page, bell) = unsafe { (OwnedFd::from_raw_fd(page), OwnedFd::from_raw_fd(bell)) };
+        let page = Arc::new(slot::Page::map(page)?);
+        Ok(Self { inner: Arc::new(slot::Place::new(page, Bell::There(bell))) })
+    }
+
+    /// Of the word that kernels look at between two blocks.
+    #[getter]
+    fn word(&self) -> usize {
+        self.inner.word()
+    }
+
+    #[getter]
+    fn waited(&self) -> u64 {
+        self.inner.waited()
+    }
+}
+
+/// The listener's side.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+pub struct Scheduler {
+    inner: Arc<scheduler::Scheduler>,
+}
+
+#[pymethods]
+impl Scheduler {
+    /// Raises OSError.
+    #[new]
+    fn new(places: usize) -> PyResult<Self> {
+        Ok(Self { inner: scheduler::Scheduler::start(places)? })
+    }
+
+    #[getter]
+    fn bell(&self) -> RawFd {
+        self.inner.bell()
+    }
+
+    /// Raises OSError.
+    #[pyo3(signature = (page, *, priority = 0, weight = 1.0, share = None, owner = "", process = None))]
+    fn join(
+        &self,
+        page: &Page,
+        priority: u8,
+        weight: f64,
+        share: Option<f64>,
+        owner: &str,
+        process: Option<i32>,
+    ) -> PyResult<u64> {
+        let terms = Terms { priority: priority.min(9), weight, share, owner: owner.to_owned() };
+        Ok(self.inner.join(page.inner.clone(), terms, process)?)
+    }
+
+    fn place(&self, page: &Page) -> Place {
+        Place { inner: Arc::new(self.inner.place(page.inner.clone())) }
+    }
+
+    fn leave(&self, number: u64) {
+        self.inner.leave(number);
+    }
+
+    /// Nanoseconds on the device, and of waiting; how often its process was stopped; whether it waits now.
+    fn served(&self, number: u64) -> Option<(u64, u64, u64, bool)> {
+        self.inner.served(number).map(|served| (served.service, served.waited, served.stopped, served.waits))
+    }
+
+    fn close(&self) {
+        self.inner.close();
+    }
+}

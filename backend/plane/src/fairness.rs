@@ -1,0 +1,15 @@
+//! Fair sharing of a device's time between sessions.
+//!
+//! A device has as many *places* as sessions can run on it at once. The listening process gives them out: to sessions of a higher priority
+//! first, then to the session that has had the least service for its weight (start-time fair queueing). A session loses its place at
+//! the end of an operation, or at a launch's next block boundary.
+//!
+//! - [`slot`]: the memory that a session and the listener share, and the session's side of it
+//! - [`policy`]: who gets a place and who loses one: pure
+//! - [`scheduler`]: the listener's side: reads slots, charges service, gives places; stops processes that ignore it
+//!
+//! Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", 1996.
+
+pub mod policy;
+pub mod scheduler;
+pub mod slot;
