@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
 from farlane.backend.host import fairness as shares
@@ -27,93 +27,21 @@ from farlane.backend.host.fairness import Fairness, Served, Terms
 from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
 from farlane.backend.host.manifests import ManifestStore, Objects
 from farlane.backend.host.queue import Patience, Queue
+from farlane.backend.host.remote import Processes, RemoteSession
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session, priority_of
 from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.resources import Resources
 
 if TYPE_CHECKING:
-    from farlane.backend.plane import Kind, Page
+    pass
 
 log = logging.getLogger("farlane.session")
 
 DEFAULT_SESSIONS = 64
 
 
-class Ended(NamedTuple):
-    """How a session has ended."""
-
-    status: int  # gRPC's, for the guest
-    details: str
-    why: str  # for the log
-    how: How
-
-
-class RemoteSession(Protocol):
-    """A session in a process of its own (workers/). The host admits it; its messages go to the process alone."""
-
-    name: str
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def page(self) -> Page | None: ...
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def window(self) -> Window: ...
-    @property
-    def quota(self) -> int: ...
-    @property
-    def used_bytes(self) -> int | None: ...
-    def counts(self) -> Mapping[str, int]: ...
-    def memory_map(self) -> MemoryMap | None: ...
-    @property
-    def images(self) -> SessionImages: ...
-    @property
-    def ended(self) -> Ended | None:
-        """Set once it has ended by itself."""
-
-    def attend(self, wake: Callable[[], None], objects: Objects | None) -> None:
-        """`wake` is called when it has ended by itself; `objects` takes what the guest sends of its program."""
-
-    def wait(self, seconds: float) -> None:
-        """Until it has ended by itself, at most for so long."""
-
-    def hand(self, connection: int, kind: Kind) -> None:
-        """Takes a connection of its guest. The descriptor stays the caller's."""
-
-    def interrupt(self) -> None: ...
-    def stop(self) -> None:
-        """Its process ends at once. From any thread."""
-
-    def close(self) -> None: ...
-
-
 HostedSession = Session | RemoteSession
-
-
-class Processes(Protocol):
-    """What gives each session a process of its own, in the place of a device."""
-
-    descriptions: Sequence[Description]
-
-    def open(
-        self,
-        name: str,
-        tape_version: int,
-        quota: int,
-        checks: Sequence[str],
-        images: SessionImages,
-        known: Sequence[bytes],
-        entrance: Entrance | None,
-        resumption: Resumption | None,
-        guest: str,
-    ) -> tuple[RemoteSession, Description]:
-        """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. `guest`: whose compiled code it
-        finds; empty: nobody's. Raises Refused."""
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)

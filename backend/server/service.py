@@ -23,10 +23,11 @@ from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.fairness import Served
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Greeting, Reason, Refused, version
-from farlane.backend.host.host import Admission, Ended, Host, HostedSession, RemoteSession
+from farlane.backend.host.host import Admission, Host, HostedSession
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.host.queue import Place
+from farlane.backend.host.remote import Ended, RemoteSession
 from farlane.backend.host.session import Session
 from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
 from farlane.backend.security.gate import Gate, Grant

@@ -22,8 +22,8 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import Reason, Refused
-from farlane.backend.host.host import Ended
 from farlane.backend.host.manifests import Objects
+from farlane.backend.host.remote import Ended
 from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.workers import code, control

@@ -1,7 +1,7 @@
 """A worker that ignores the places of the device: it never asks for one, and works as if it had it.
 
 Python runs this module at its start where it is on PYTHONPATH. The worker that is the first to make the file PYTHON_WITHOUT_PLACE is
-greedy: its session gets a page of its own, which says that it has a place, instead of the one that the listener reads.
+such a one: its session gets a page of its own, which says that it has a place, instead of the one that the listener reads.
 """
 
 from __future__ import annotations

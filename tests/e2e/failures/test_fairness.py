@@ -113,7 +113,9 @@ def test_all_are_served_and_launches_go_on_where_they_stopped(tmp_path: Path, pr
 
 
 def test_a_process_that_takes_what_it_was_not_given_is_stopped(tmp_path: Path, program: str) -> None:
-    host = Host(tmp_path, "--workers", "process", PYTHONPATH=str(WITHOUT_PLACE), PYTHON_WITHOUT_PLACE=str(tmp_path / "greedy"))
+    host = Host(
+        tmp_path, "--workers", "process", PYTHONPATH=str(WITHOUT_PLACE), PYTHON_WITHOUT_PLACE=str(tmp_path / "greedy")
+    )
     try:
         guests = [host.start(program, str(tmp_path / "stop"))]
         host.wait(lambda now: len(now.open) == 1)
