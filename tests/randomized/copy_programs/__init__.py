@@ -39,7 +39,7 @@ class _Function:
     def _place(self) -> str:
         """An address of 8 numbers of the host."""
         own = {"local": "local", "block": "block", "vector": "vector.data()", "other": "other"}
-        shared = ("a", "b", "global_a", "global_b", "global_b + 4", "global_pointer", "h->to", "h->own", "holder.to")
+        shared = ("a", "b", "global_a", "global_b", "(global_b + 4)", "global_pointer", "h->to", "h->own", "holder.to")
         if self._draw.random() < 0.6:
             return own[self._draw.choice(self._own)]
         return self._draw.choice(shared)
@@ -134,7 +134,8 @@ def source(seed: int, functions: int) -> str:
 int main() {{
     int *x, *y, p[16] = {{}}, q[16] = {{}};
     Holder other = {{p, q, 4, {{}}}};
-    CHECK(cudaMalloc(&x, 64)), CHECK(cudaMalloc(&y, 64));
+    CHECK(cudaMalloc(&x, 64));
+    CHECK(cudaMalloc(&y, 64));
 {body}
 }}
 """
