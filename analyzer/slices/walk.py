@@ -63,7 +63,8 @@ class Walk(Calls):
         self.entry_stack, self.regions = self.graph.stack, self.graph.regions
         self.arrays, self.extents = extents.copied(regions, loop.blocks)
         self.graph.extents = self.extents
-        self._given, self._chain = Given(walker.program, regions, loop, self.graph.stack), ()
+        self._given = Given(walker.program, regions, loop, self.graph.stack)
+        self._chain: tuple[int, ...] = ()
         self.graph.addresses = self._given.addresses
         self._indices: dict[_Key, int] = {}
         self._work: list[_Key] = []

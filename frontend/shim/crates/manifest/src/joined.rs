@@ -72,3 +72,64 @@ pub(crate) fn read(table: &[u8], count: usize) -> Result<Vec<JoinedCopy>, Broken
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{nested, seal};
+    use crate::Manifest;
+
+    #[test]
+    fn joined_copies_stand_behind_the_texts_from_version_4_on() {
+        let good = nested();
+        let proof = u32::from_le_bytes(good.sites[0][28..32].try_into().unwrap());
+        let copy = |address: u64, proof: u32, ranges: u8, shared: u8| {
+            let mut entry = [0; 16];
+            entry[..8].copy_from_slice(&address.to_le_bytes());
+            entry[8..12].copy_from_slice(&proof.to_le_bytes());
+            entry[12..14].copy_from_slice(&[ranges, shared]);
+            entry
+        };
+        let range = |start: u64, size: u32, frame: u32| {
+            let mut entry = [0; 16];
+            entry[..8].copy_from_slice(&start.to_le_bytes());
+            entry[8..12].copy_from_slice(&size.to_le_bytes());
+            entry[12..].copy_from_slice(&frame.to_le_bytes());
+            entry
+        };
+        let with = |version: u8, said: u16, entries: &[[u8; 16]]| {
+            let mut bytes = good.bytes();
+            bytes[8] = version;
+            bytes[26..28].copy_from_slice(&said.to_le_bytes());
+            bytes.extend(entries.concat());
+            let length = bytes.len() as u32;
+            bytes[12..16].copy_from_slice(&length.to_le_bytes());
+            seal(&mut bytes);
+            Manifest::parse(&bytes)
+        };
+        let entries = [copy(8, proof, 2, 1), copy(9, proof, 0, 0), range(0x4010, 8, 0), range(16, 4, 1)];
+        let manifest = with(4, 2, &entries).expect("good");
+        let [first, second] = manifest.joined() else { panic!("two copies") };
+        assert_eq!((first.return_address, first.shared, second.return_address, second.shared), (8, true, 9, false));
+        assert_eq!(
+            first.ranges,
+            [Range { start: 0x4010, size: 8, frame: false }, Range { start: 16, size: 4, frame: true }]
+        );
+        assert_eq!((second.ranges.len(), manifest.proof_of_joining(first)), (0, "the destination is not read"));
+        for (version, said, entries, words) in [
+            (3, 2, &entries[..], "reserved"),
+            (4, 1, &entries[..], "tables fill"),
+            (4, 3, &entries[..], "tables fill"),
+            (4, 1, &[copy(8, proof, 1, 0)], "tables fill"),
+            (4, 2, &[copy(8, proof, 0, 0), copy(8, proof, 0, 0)], "rising"),
+            (4, 1, &[copy(8, proof, 0, 2)], "flags are defined"),
+            (4, 1, &[copy(8, proof + 1, 0, 0)], "start of one"),
+            (4, 1, &[copy(8, proof, 1, 0), range(8, 0, 0)], "not empty"),
+            (4, 1, &[copy(8, proof, 1, 0), range(u64::MAX, 8, 0)], "0 or above"),
+            (4, 1, &[copy(8, proof, 1, 0), range(8, 8, 2)], "of the frame"),
+        ] {
+            let found = with(version, said, entries).expect_err("broken").rule;
+            assert!(found.contains(words), "{version} {said}: {found}");
+        }
+    }
+}
