@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     decided = total = 0
-    for source in sorted(FOLDER.glob("*.cu")):
+    for source in sorted(FOLDER.rglob("*.cu"), key=lambda source: source.stem):
         if options.only not in source.stem:
             continue
         for each in loops(source, options.level):

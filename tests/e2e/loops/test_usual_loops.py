@@ -18,7 +18,8 @@ from farlane.frontend.devtools.toolchain import Toolchain
 pytestmark = pytest.mark.native
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "analyzer" / "coverage"
-PROGRAMS = sorted(source.stem for source in FOLDER.glob("*.cu"))
+SOURCES = {source.stem: source for source in FOLDER.rglob("*.cu")}
+PROGRAMS = sorted(SOURCES)
 # With the reason; all others are decided.
 REFUSED = {
     "heat_timed": "memory-changed",  # members of an object that others know
@@ -35,7 +36,7 @@ BRIEF = {"streamcluster"}  # ends in its first iteration
 @pytest.fixture(scope="module")
 def compiled(toolchain: Callable[..., Toolchain]) -> Callable[[str], Path]:
     build = Build(2, "compute_75", flags=(f"-I{FOLDER}",))
-    return lambda name: compile_program(toolchain("13.0"), [FOLDER / f"{name}.cu"], name, build)
+    return lambda name: compile_program(toolchain("13.0"), [SOURCES[name]], name, build)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
