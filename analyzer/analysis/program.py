@@ -77,6 +77,7 @@ def _analyze(path: Path, budget: Budget, in_callees: bool, beside: bool, loaded:
         spent = second.spent
     extractor = Extractor(program, budget)
     slices = [each for start in cuda for each in extractor.loops(start)]
+    joined = [each for start in cuda for each in prover.joined(start)]
     return ProgramReport(
         path=str(path),
         identity=program.image.identity,
@@ -87,6 +88,7 @@ def _analyze(path: Path, budget: Budget, in_callees: bool, beside: bool, loaded:
         skipped=tuple(whole.skipped),
         out_of_time=budget.used_up() or whole.out_of_time,
         slices=tuple(slices),
+        joined=tuple(joined),
     )
 
 

@@ -272,6 +272,8 @@ COMPLETES = frozenset(
         *("cuEventDestroy", "cuLaunchKernel"),
     ]
 )
+JOINS = frozenset({"cuMemcpyDtoH", "cuMemcpyDtoHAsync"})
+JOINED = WAITS
 CALLS_BACK = frozenset({"cuLaunchHostFunc", "cuStreamAddCallback", "cuGraphAddHostNode", "cuGraphAddNode"})
 
 FIRST_VERSIONS = frozenset(

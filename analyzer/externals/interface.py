@@ -66,6 +66,9 @@ COPIES_TO_HOST = runtime.COPIES_TO_HOST | driver.COPIES_TO_HOST
 WAITS = runtime.WAITS | driver.WAITS
 # Those that reach the shim and complete what is outstanding: real work, no bookkeeping.
 COMPLETES = runtime.COMPLETES | driver.COMPLETES
+# Those copies to the host that may join the next call that waits; what they join beside each other.
+JOINS = runtime.JOINS | driver.JOINS
+JOINED = runtime.JOINED | driver.JOINED
 # Those that let functions of the program's run where none is called.
 CALLS_BACK = runtime.CALLS_BACK | driver.CALLS_BACK
 

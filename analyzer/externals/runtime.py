@@ -219,4 +219,6 @@ COMPLETES = frozenset(
         "cudaEventCreate",
     ]
 )
+JOINS = frozenset({*COPIES, *FROM_SYMBOL})
+JOINED = frozenset({"cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize"})
 CALLS_BACK = frozenset({"cudaLaunchHostFunc", "cudaStreamAddCallback", "cudaGraphAddHostNode"})

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from farlane.analyzer.permissions.model import Permission
+from farlane.analyzer.permissions.model import JoinedCopy, Permission
 from farlane.analyzer.slices.form import Sliced
 
 
@@ -275,7 +275,7 @@ class LoopReport:
 @dataclass(frozen=True)
 class ProgramReport:
     """The loops with CUDA calls of one executable, what was not analyzed: (function, why), and what was found of the
-    loops that read.
+    loops that read and of copies in a row.
 
     `seconds`: of the processor, that the analysis took; `out_of_time`: whether it was given less than it needed.
     """
@@ -289,6 +289,7 @@ class ProgramReport:
     skipped: tuple[tuple[str, str], ...]
     out_of_time: bool = False
     slices: tuple[Sliced, ...] = ()
+    joined: tuple[JoinedCopy, ...] = ()
 
     @property
     def permissions(self) -> tuple[Permission, ...]:

@@ -29,6 +29,7 @@ from farlane.analyzer.manifest.model import (
     Argument,
     Flag,
     IdentityKind,
+    JoinedCopy,
     Loop,
     LoopClass,
     LoopSlice,
@@ -40,7 +41,7 @@ from farlane.analyzer.permissions.model import Permission as Proven
 from farlane.analyzer.slices import encode
 
 HASHED = "sha256-"  # the loader's mark of an identity that is no build-id
-BODY_LIMIT = 65535
+BODY_LIMIT = MAXIMUM_JOINED = 65535
 
 _CLASSES = {
     Class.NONE: LoopClass.NONE,
@@ -79,7 +80,20 @@ def build(image: Image, report: ProgramReport, proven: Iterable[Proven] = ()) ->
     kind, identity = _identity(image)
     tables = _Tables(image, report, proven)
     sites, loops = tables.made()
-    return Manifest(kind, identity, _flags(image, report), sites, loops, tables.slices())
+    return Manifest(kind, identity, _flags(image, report), sites, loops, tables.slices(), _joined(report))
+
+
+def _joined(report: ProgramReport) -> tuple[JoinedCopy, ...]:
+    """The copies that may wait until the next call that waits. A function that stands in others' places as well is
+    analyzed with each: its sites are there once."""
+    proven = {each.return_address: each for each in report.joined if each.proof}
+    for each in report.joined:
+        if not each.proof:
+            proven.pop(each.return_address, None)
+    return tuple(
+        JoinedCopy(address, each.proof, each.shared, each.ranges)
+        for address, each in sorted(proven.items())[:MAXIMUM_JOINED]
+    )
 
 
 def _identity(image: Image) -> tuple[IdentityKind, bytes]:

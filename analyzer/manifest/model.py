@@ -11,6 +11,8 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from farlane.analyzer.permissions.model import Range
+
 IDENTITY_LIMIT = 32
 MAXIMUM_BYTES = 16 << 20
 
@@ -121,8 +123,22 @@ class LoopSlice(NamedTuple):
 
 
 @dataclass(frozen=True)
+class JoinedCopy:
+    """A copy to the host that may wait until the next call that waits; `shared`: others may know its destination."""
+
+    return_address: int
+    proof: str
+    shared: bool = False
+    ranges: tuple[Range, ...] = ()
+
+
+MAXIMUM_RANGES = 16  # of one joined copy
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """Sites by rising return address; a loop stands before the loops inside it; slices by rising loop."""
+    """Sites and joined copies by rising return address; a loop stands before the loops inside it; slices by rising
+    loop."""
 
     identity_kind: IdentityKind
     identity: bytes
@@ -130,3 +146,4 @@ class Manifest:
     sites: tuple[Site, ...] = ()
     loops: tuple[Loop, ...] = ()
     slices: tuple[LoopSlice, ...] = ()
+    joined: tuple[JoinedCopy, ...] = ()

@@ -15,11 +15,13 @@ from typing import NamedTuple
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.model import (
     MAXIMUM_BYTES,
+    MAXIMUM_RANGES,
     SLICES_VERSION,
     Argument,
     ArgumentKind,
     Flag,
     IdentityKind,
+    JoinedCopy,
     Loop,
     LoopClass,
     LoopSlice,
@@ -27,11 +29,13 @@ from farlane.analyzer.manifest.model import (
     Permission,
     Site,
 )
+from farlane.analyzer.permissions.model import Range
 from farlane.analyzer.postfix import MAXIMUM_CODE_BYTES, CodeError, parse
 from farlane.analyzer.slices import encode
 from farlane.analyzer.slices.check import SliceError
 
 HEADER_BYTES, SITE_BYTES, LOOP_BYTES, ARGUMENT_BYTES = 88, 40, 32, 16
+JOINED_BYTES, RANGE_BYTES = 16, 16
 UNKNOWN = 2**32 - 1
 
 
@@ -52,6 +56,9 @@ class _Tables(NamedTuple):
     code_bytes: int
     texts: int
     text_bytes: int
+    joined: int
+    ranges: int
+    slices: int
 
 
 def read(data: bytes) -> Manifest:
@@ -76,7 +83,7 @@ class _Reader:
         _require(len(data) >= HEADER_BYTES, "shorter than a header")
         _require(data[:8] == b"FARLANEM", "no magic")
         self._version = self._field("I", 8)
-        _require(self._version in (1, 2, 3), f"version {self._version}")
+        _require(self._version in (1, 2, 3, 4), f"version {self._version}")
         _require(len(data) <= MAXIMUM_BYTES, "too long")
         _require(self._field("I", 12) == len(data), "the length is another")
         digest = hashlib.blake2b(data[:16] + bytes(8) + data[24:], digest_size=32).digest()
@@ -84,21 +91,44 @@ class _Reader:
         kind, size = data[24], data[25]
         _require(kind in (1, 2), f"identity kind {kind}")
         _require(1 <= size <= 32 and (kind == 1 or size == 32), f"an identity of {size} bytes")
-        _require(
-            not self._field("H", 26) and (self._version >= 3 or not self._field("I", 84)), "a reserved field is not 0"
-        )
+        newer = (self._version < 4 and self._field("H", 26)) or (self._version < 3 and self._field("I", 84))
+        _require(not newer, "a reserved field is not 0")
         flags = self._field("I", 28)
         _require(flags < 8, "unknown flags")
         _require(not any(data[32 + size : 64]), "the identity's padding is not 0")
         tables = self._tables()
         loops = tuple(self._loop(tables, index) for index in range(self._field("I", 68)))
         sites = self._sites(tables, loops)
+        joined = self._joined(tables)
         slices = self._slices(tables, len(loops))
-        return Manifest(IdentityKind(kind), data[32 : 32 + size], Flag(flags), sites, loops, slices)
+        return Manifest(IdentityKind(kind), data[32 : 32 + size], Flag(flags), sites, loops, slices, joined)
+
+    def _joined(self, tables: _Tables) -> tuple[JoinedCopy, ...]:
+        found: list[JoinedCopy] = []
+        taken = 0
+        for index in range(self._field("H", 26)):
+            address, proof, count, shared, reserved = struct.unpack_from(
+                "<QIBBH", self._data, tables.joined + JOINED_BYTES * index
+            )
+            where = f"joined copy {index}"
+            _require(not found or found[-1].return_address < address, f"{where}: not behind the one before it")
+            _require(count <= MAXIMUM_RANGES, f"{where}: {count} ranges")
+            _require(shared <= 1 and not reserved, f"{where}: unknown flags")
+            ranges = tuple(self._range(tables, number, where) for number in range(taken, taken + count))
+            taken += count
+            text = self._text(tables, proof)
+            _require(bool(text), f"{where}: a permission without a proof")
+            found.append(JoinedCopy(address, text, bool(shared), ranges))
+        return tuple(found)
+
+    def _range(self, tables: _Tables, number: int, where: str) -> Range:
+        start, size, frame = struct.unpack_from("<qII", self._data, tables.ranges + RANGE_BYTES * number)
+        _require(size > 0 and start >= 0 and frame <= 1, f"{where}: a range that is none")
+        return Range(start, size, bool(frame))
 
     def _slices(self, tables: _Tables, loops: int) -> tuple[LoopSlice, ...]:
         """The last table, all of it; each slice is well-formed."""
-        at, end = tables.texts + tables.text_bytes + -tables.text_bytes % 8, len(self._data)
+        at, end = tables.slices, len(self._data)
         if at == end:
             return ()
         _require(end - at >= 8, "a table of slices of less than 8 bytes")
@@ -130,11 +160,17 @@ class _Reader:
         first_argument = first_loop + LOOP_BYTES * loops
         code = first_argument + ARGUMENT_BYTES * arguments
         texts = code + code_bytes + -code_bytes % 8
-        slices = texts + text_bytes + -text_bytes % 8
+        joined = texts + text_bytes + -text_bytes % 8
+        copies = self._field("H", 26)
+        ranges = joined + JOINED_BYTES * copies
+        _require(ranges <= len(self._data), "the tables do not fill the manifest")
+        slices = ranges + RANGE_BYTES * sum(self._data[joined + 12 : ranges : JOINED_BYTES])
         _require(slices + self._field("I", 84) == len(self._data), "the tables do not fill the manifest")
         _require(not any(self._data[code + code_bytes : texts]), "the code's padding is not 0")
-        _require(not any(self._data[texts + text_bytes : slices]), "the texts' padding is not 0")
-        return _Tables(HEADER_BYTES, first_loop, first_argument, code, code_bytes, texts, text_bytes)
+        _require(not any(self._data[texts + text_bytes : joined]), "the texts' padding is not 0")
+        return _Tables(
+            HEADER_BYTES, first_loop, first_argument, code, code_bytes, texts, text_bytes, joined, ranges, slices
+        )
 
     def _loop(self, tables: _Tables, index: int) -> Loop:
         header, function, parent, class_, flags, body, name, line = struct.unpack_from(

@@ -15,6 +15,7 @@ from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.model import (
     IDENTITY_LIMIT,
     MAXIMUM_BYTES,
+    MAXIMUM_RANGES,
     SLICES_VERSION,
     TOLD_AT_FIRST,
     Argument,
@@ -26,7 +27,7 @@ from farlane.analyzer.manifest.model import (
 from farlane.analyzer.postfix import check
 
 _MAGIC = b"FARLANEM"
-_VERSION, _WITH_SLICES = 2, 3
+_VERSION, _WITH_SLICES, _WITH_JOINED_COPIES = 2, 3, 4
 _NONE = 0xFFFFFFFF
 _TEXT_BYTES = 4096  # kernels' symbols are long; beyond this nobody reads them
 
@@ -53,19 +54,20 @@ def _write(manifest: Manifest) -> bytes:
         sites.append(_site(site, len(arguments), code, texts))
         arguments += [_argument(argument, site, code) for argument in site.arguments]
     loops = [_loop(loop, texts) for loop in manifest.loops]
+    joined = _joined(manifest, texts)
     slices = _slices(manifest)
-    tables = [*sites, *loops, *arguments, code.padded(), texts.padded(), slices]
+    tables = [*sites, *loops, *arguments, code.padded(), texts.padded(), joined, slices]
     length = 88 + sum(map(len, tables))
     if length > MAXIMUM_BYTES:
         raise AnalysisError(f"a manifest of {length} bytes; at most {MAXIMUM_BYTES} are allowed")
     head = struct.pack(
         "<8sII8xBBHI32sIIIIII",
         _MAGIC,
-        _WITH_SLICES if slices else _VERSION,
+        _WITH_JOINED_COPIES if joined else _WITH_SLICES if slices else _VERSION,
         length,
         manifest.identity_kind,
         len(manifest.identity),
-        0,
+        len(manifest.joined),
         manifest.flags,
         manifest.identity,
         len(sites),
@@ -80,6 +82,19 @@ def _write(manifest: Manifest) -> bytes:
         content += table
     content[16:24] = hashlib.blake2b(content, digest_size=32).digest()[:8]
     return bytes(content)
+
+
+def _joined(manifest: Manifest, texts: _Pool) -> bytes:
+    """The joined copies, and behind them what they are compared with."""
+    copies, ranges = bytearray(), bytearray()
+    for copy in manifest.joined:
+        if not copy.proof or len(copy.ranges) > MAXIMUM_RANGES:
+            raise AnalysisError(f"a joined copy without a proof, or with much to compare, at {copy.return_address:#x}")
+        proof = texts.add(_text(copy.proof))
+        copies += struct.pack("<QIBBH", copy.return_address, proof, len(copy.ranges), copy.shared, 0)
+        for each in copy.ranges:
+            ranges += struct.pack("<qII", each.start, each.size, each.frame)
+    return bytes(copies + ranges)
 
 
 def _slices(manifest: Manifest) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,31 @@ class Permission:
     @property
     def any(self) -> bool:
         return self.local_sync or self.defer_read or self.complete_at_call
+
+
+class Range(NamedTuple):
+    """Bytes that the code behind a copy reads: from an address of the object on, or, in the frame, from rsp + start."""
+
+    start: int
+    size: int
+    frame: bool
+
+
+@dataclass(frozen=True)
+class JoinedCopy:
+    """A copy to the host that may wait until the next call that waits (JOIN_NEXT_WAIT), or why it may not.
+
+    Attributes:
+        site, return_address, function: as of Permission.
+        shared: others may know the destination.
+        ranges: what the destination must not meet, when the copy is made.
+        proof: how it was proven; "" where it is refused.
+    """
+
+    site: int
+    return_address: int
+    function: int
+    shared: bool = False
+    ranges: tuple[Range, ...] = ()
+    proof: str = ""
+    refused: str = ""

@@ -5,11 +5,11 @@ Everything is refused that is not proven, with a text that says what stood in th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from farlane.analyzer.externals import interface, names
-from farlane.analyzer.externals.forms import BY_ADDRESS, DEVICE_TO_HOST, Copy
 from farlane.analyzer.externals.names import is_cuda
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import RETURN, TAIL
@@ -17,72 +17,22 @@ from farlane.analyzer.graph.program import Callee, Program
 from farlane.analyzer.graph.structure import Loop, Structure
 from farlane.analyzer.limits import AnalysisError, Budget
 from farlane.analyzer.machine.instruction import RSP
-from farlane.analyzer.permissions.abstract.arguments import host_memory, passed, structured_host
-from farlane.analyzer.permissions.abstract.domain import (
-    ANYTHING,
-    CONSTANT,
-    EXACT,
-    FRAME,
-    GLOBAL,
-    OUTSIDE,
-    Heap,
-    Objects,
-    Value,
-    constant,
-)
+from farlane.analyzer.permissions.abstract.domain import ANYTHING, EXACT, FRAME
 from farlane.analyzer.permissions.abstract.facts import Regions
-from farlane.analyzer.permissions.abstract.memory import GIVEN, LEAVES, LOWEST, Access, State
+from farlane.analyzer.permissions.abstract.memory import LEAVES, State
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.permissions.codes.proof import Codes
-from farlane.analyzer.permissions.model import Permission
+from farlane.analyzer.permissions.joined import Joining
+from farlane.analyzer.permissions.model import JoinedCopy, Permission
 from farlane.analyzer.permissions.reachability.expressions import ZERO, Expression, both, either, encode, moved, show
 from farlane.analyzer.permissions.reachability.inlining import guard, inlined
 from farlane.analyzer.permissions.reachability.reachable import Reachability
+from farlane.analyzer.permissions.target import Target, copied
 
 MAXIMUM_CHAINS = 500  # of calls that are followed to copies in callees, in one program
 MAXIMUM_LINKS = 6  # of one chain
 _PERMITTED = interface.COPIES_TO_HOST | interface.WAITS  # what anything may be permitted at
-
-
-class Target:
-    """The destination of a copy to the host, in all executions of its site."""
-
-    def __init__(self, state: State, address: Value, size: int | None) -> None:
-        self.objects: Objects = state.touched(address)
-        self.low, self.high = state.span(address, size)
-        self._refuse(state)
-
-    def _refuse(self, state: State) -> None:
-        if not self.objects or self.objects & {OUTSIDE, GLOBAL, ANYTHING}:
-            raise Refused("the destination is no object of the function's own")
-        if self.objects & state.escaped or ANYTHING in state.escaped:
-            raise Refused("the destination's address is known elsewhere")
-        stack = state.registers[RSP].number
-        if FRAME in self.objects and self.low < stack:
-            raise Refused(
-                "the destination is somewhere in the frame" if self.low == LOWEST else "the destination is no more"
-            )
-
-    def touched(self, access: Access) -> bool:
-        """Whether an access may be to the destination, or the program may go on anywhere."""
-        if access.kind == GIVEN:
-            return False
-        if access.kind == LEAVES or ANYTHING in access.objects:
-            return True
-        if any(isinstance(each, Heap) and each in self.objects for each in access.objects):
-            return True
-        return FRAME in access.objects and FRAME in self.objects and access.low < self.high and self.low < access.high
-
-    def text(self, stack: int) -> str:
-        parts = []
-        for each in sorted(self.objects, key=str):
-            if isinstance(each, Heap):
-                parts.append(f"memory allocated at {each.site[-1]:#x}")
-            else:
-                size = f"{self.high - self.low} bytes" if self.high < 2**40 else "an object"
-                parts.append(f"{size} of the frame at rsp+{self.low - stack:#x}")
-        return " or ".join(parts)
 
 
 class _Reached(NamedTuple):
@@ -115,6 +65,7 @@ class Prover:
         self._known: dict[tuple[int, int], Permission | None] = {}
         self._chains: set[tuple[int, tuple[int, ...], int]] = set()
         self._reached: dict[int, list[_Reached]] = {}
+        self._joining = Joining(self._codes, self._walker.imports, self._walker.catches, budget)
 
     def _late(self) -> bool:
         return self._budget is not None and self._budget.used_up()
@@ -151,6 +102,14 @@ class Prover:
             except Refused as refusal:
                 refused = str(refusal)
         return self._together(own, self._reached.get(site, [])) or replace(own, refused=refused)
+
+    def joined(self, function: int) -> Iterator[JoinedCopy]:
+        """Which copies of a function may wait until the next call that waits, and why others may not."""
+        try:
+            self._allowed()
+        except Refused:
+            return
+        yield from self._joining.of(function)
 
     def _through(self, own: Permission, outer: int, chain: tuple[int, ...]) -> _Reached:
         self._allowed()
@@ -282,29 +241,10 @@ class Prover:
         return more, reachable.stack, complete, proof
 
     def _target(self, state: State, name: str) -> Target:
-        copy = self._copied(state, name)
+        copy = copied(state, name)
         if copy is None:
             raise Refused("it is no copy to the host, or may be another one")
         return Target(state, *copy)
-
-    def _copied(self, state: State, name: str) -> tuple[Value, int | None] | None:
-        """Where a copy to the host goes, and how many bytes if that is known; None: it may be another copy."""
-        structured = interface.STRUCTURED_COPIES.get(name)
-        if structured is not None:
-            source, target = (host_memory(state, structured, side) for side in (0, 1))
-            return (structured_host(state, structured, 1), None) if target and source is False else None
-        if name in interface.FROM_SYMBOL:
-            form = Copy(0, 1, 2, kind=4)
-        else:
-            form = interface.COPIES[name]
-        direction = form.direction
-        if form.kind is not None:
-            flavour = passed(state, form.kind, 4)
-            direction = flavour.number & 0xFFFFFFFF if flavour.kind == CONSTANT else BY_ADDRESS
-        if direction != DEVICE_TO_HOST:
-            return None
-        size = constant(-1) if form.size is None else passed(state, form.size)
-        return passed(state, form.destination), size.number if size.kind == CONSTANT and size.number >= 0 else None
 
     def _completes(self, regions: Regions, loop: Loop, site: int, target: Target, escapes: set[int]) -> bool:
         """Whether every way from the site makes a CUDA call outside the loop before anything touches the

@@ -40,6 +40,10 @@ def lines(report: ProgramReport) -> Iterator[str]:
         if loop.reasons:
             yield f"    reasons: {', '.join(loop.reasons)}"
         yield from _sliced(slices.get((loop.entry, loop.header)))
+    for copy in report.joined:
+        where = f"copy to the host at {copy.site:#x}"
+        told = f"joins the next call that waits; {copy.proof}" if copy.proof else f"waits by itself: {copy.refused}"
+        yield f"{where}: {told}"
     for function, why in report.skipped:
         yield f"skipped: {readable(function)}: {why}"
     yield summary(report)

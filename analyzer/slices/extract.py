@@ -29,7 +29,7 @@ from farlane.analyzer.slices.check import successors
 from farlane.analyzer.slices.compact import compact
 from farlane.analyzer.slices.form import Slice, Sliced
 from farlane.analyzer.slices.lifting.calls import hopeless
-from farlane.analyzer.slices.raw import GLOBALS, HEAPS, RefusedError
+from farlane.analyzer.slices.raw import ADDRESSES, GIVEN, GLOBALS, HEAPS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
 from farlane.analyzer.slices.walk import Walk
 
@@ -219,11 +219,13 @@ class Extractor:
             if used and walk.escaped & {heap, ANYTHING}:
                 raise RefusedError(reasons.ESCAPES, "an address of a heap block is known elsewhere")
         if any(GLOBALS <= each < HEAPS for each in bytes_):
-            self._unshared()
+            self._unshared("a global variable")
+        if any(GIVEN <= each < ADDRESSES for each in bytes_):
+            self._unshared("memory of an address from elsewhere")
         return found
 
-    def _unshared(self) -> None:
-        """Raises RefusedError where global variables may change behind the loop's back."""
+    def _unshared(self, what: str) -> None:
+        """Raises RefusedError where memory that others know may change behind the loop's back."""
         imports, image = self._walker.imports, self._walker.image
         for reason, bad in (
             (reasons.THREADS, {name for name in imports if name.startswith(names.THREADS)}),
@@ -231,6 +233,6 @@ class Extractor:
             (reasons.MEMORY, imports & _SHARES),
         ):
             if bad:
-                raise RefusedError(reason, f"a global variable is looked at, and the program uses {min(bad)}")
+                raise RefusedError(reason, f"{what} is looked at, and the program uses {min(bad)}")
         if image.entry == 0:
-            raise RefusedError(reasons.MEMORY, "a shared object's global variables")
+            raise RefusedError(reasons.MEMORY, f"{what} is looked at, in a shared object")

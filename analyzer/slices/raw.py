@@ -28,6 +28,8 @@ GLOBALS = (
     1 << 48
 )  # the program's variables begin here, by address; then blocks of the heap; then these blocks' addresses
 HEAPS, ADDRESSES = 1 << 56, 1 << 57
+FIRST_GIVEN = 4096  # from this number on, memory of the heap is what the loop is given (`given`)
+GIVEN = HEAPS + (FIRST_GIVEN << 16)
 LOWEST, HIGHEST = -(1 << 62), 1 << 62
 
 

@@ -25,6 +25,7 @@ from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.slices import extents, reasons
 from farlane.analyzer.slices.form import MAXIMUM_BLOCKS, Branch, Called, Jump, Leave
+from farlane.analyzer.slices.given import Given
 from farlane.analyzer.slices.lifting.calls import Calls
 from farlane.analyzer.slices.raw import Graph, RawBlock, RawCall, RefusedError
 
@@ -62,6 +63,9 @@ class Walk(Calls):
         self.entry_stack, self.regions = self.graph.stack, self.graph.regions
         self.arrays, self.extents = extents.copied(regions, loop.blocks)
         self.graph.extents = self.extents
+        self._given = Given(walker.program, regions, loop, self.graph.stack)
+        self._chain: tuple[int, ...] = ()
+        self.graph.addresses = self._given.addresses
         self._indices: dict[_Key, int] = {}
         self._work: list[_Key] = []
         self._raw = RawBlock()
@@ -83,6 +87,9 @@ class Walk(Calls):
                 raise RefusedError(reasons.TOO_LONG, "the host code between the calls")
         self.graph.floating = self.floating
         return self.graph
+
+    def given(self, base: int, behind: int, size: int) -> int | None:
+        return None if self._chain else self._given.place(self.source(base), behind, size)
 
     def sizes(self, host: int) -> tuple[int, ...] | None:
         return self._kernels.sizes(host)
@@ -115,6 +122,7 @@ class Walk(Calls):
         if pads & set(regions.edges.get(key.block, ())):
             raise RefusedError(reasons.EXCEPTIONS, f"a call in the block at {key.block:#x} may throw, and is caught")
         self._start(self.graph.blocks[self._indices[key]])
+        self._chain = key.chain
         self.flags, self.dividend = key.flags, None
         self.accesses = {}
         for access in regions.accesses[key.block]:

@@ -39,6 +39,7 @@ from farlane.analyzer.permissions.abstract.domain import (
     constant,
 )
 from farlane.analyzer.permissions.abstract.memory import (
+    CALLED,
     FREE,
     GIVEN,
     HIGHEST,
@@ -166,6 +167,7 @@ class Call:
         known = library.TRUSTED.get(self.name)
         if known is None:
             return False
+        self.records.append(Access(self.at, CALLED, NONE, HIGHEST, LOWEST, self.name, self.chain[-1]))
         self._apply(list(self._letters(known.arguments)))
         self.finish(self._result(known.result))
         return True

@@ -42,6 +42,7 @@ from farlane.analyzer.permissions.abstract.domain import (
 )
 
 READ, WRITE, FREE, LEAVES = "read", "write", "free", "leaves"
+CALLED = "called"  # nothing: a library's function was called
 GIVEN = "given"  # read as what a kernel is passed: the shim fetches what is outstanding of it first
 LOWEST, HIGHEST = -(2**62), 2**62
 _ALWAYS_KNOWN: Objects = IN_OUTSIDE | IN_GLOBAL
@@ -49,7 +50,8 @@ _LOW_PAGES = 4096  # no object lies there
 
 
 class Access(NamedTuple):
-    """Memory that an instruction touches, as a set of objects; a range of the frame when FRAME is among them.
+    """Memory that an instruction touches, as a set of objects; a range of the frame when FRAME is among them, of
+    addresses when GLOBAL is alone and they are known.
 
     `at` is an instruction of the analyzed function; `source`, called `name`, the one that does it, perhaps in a callee.
     kind LEAVES: no access, but from here the program may go on anywhere (an exception, a function of which nothing is
@@ -216,6 +218,8 @@ class State:
         low, high = self.span(address, size)
         if (OUTSIDE in address.objects or not address.objects) and FRAME in objects:
             low, high = LOWEST, HIGHEST
+        if address.kind == CONSTANT and address.objects == IN_GLOBAL and size is not None:
+            low, high = address.number, address.number + size
         return Access(at, kind, objects, low, high, name, source)
 
     # Memory

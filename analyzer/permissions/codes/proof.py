@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, TAIL, Block, ControlFlow
+from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.effects import reads
 from farlane.analyzer.machine.instruction import (
     ARGUMENTS,
@@ -58,6 +59,10 @@ class Codes:
         self._callers, self.endings = Callers(walker), Endings(walker)
         self._judged: dict[tuple[int, frozenset[int]], str] = {}
         self._facts: list[str] = []
+
+    def structure(self, start: int) -> Structure:
+        """A function's graph; raises Refused."""
+        return self._walker.structure(start)
 
     def regions(self, start: int) -> Regions:
         """The function's regions, kept; raises Refused."""

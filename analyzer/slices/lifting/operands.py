@@ -114,7 +114,13 @@ class Operands:
             _, _, objects, begin, end, _, _ = found[0]
             if objects == IN_FRAME and begin > abstract.LOWEST and end - begin == size:
                 return begin
+            if OUTSIDE in objects and kind == abstract.READ and operand.base != NONE and operand.indexed == NONE:
+                return self.given(operand.base, operand.displacement, size)
         return None
+
+    def given(self, base: int, behind: int, size: int) -> int | None:
+        """Where bytes behind an address from elsewhere stand; None: they may change."""
+        raise NotImplementedError
 
     def element(self, instruction: Instruction, operand: Memory, kind: str, offset: int) -> tuple[int, int] | None:
         """An access at a computed place: a register with the distance from an array's start, and the array, in the frame,

@@ -20,6 +20,11 @@ class _Function:
         self._array = (draw.choice(("int", "double", "float")), draw.choice((4, 8))) if draw.random() < 0.6 else None
         self._where = draw.choice(("frame", "malloc", "vector", "global"))
         self._all = [*self._variables, *self._globals]
+        # Members of a structure that the function is given; written seldom, which takes its slice.
+        self._given = draw.random() < 0.3
+        self._read_ = [*self._all, *([("g->i", "int"), ("g->d", "double")] if self._given else [])]
+        if self._given and draw.random() < 0.1:
+            self._all.append(("g->i", "int"))
 
     def _literal(self, type_: str) -> str:
         draw = self._draw
@@ -36,7 +41,7 @@ class _Function:
         if kind == 0:
             return self._literal(wanted)
         if kind in (1, 2):
-            name, type_ = draw.choice(self._all)
+            name, type_ = draw.choice(self._read_)
             if type_ in ("float", "double") and wanted in INTEGERS:
                 return f"whole({name})"
             return name if type_ == wanted else f"({wanted}){name}"
@@ -147,7 +152,7 @@ class _Function:
             body += self._statement()
         draw.shuffle(body) if all(len(each) and "{" not in each and "}" not in each for each in body) else None
         lines = [
-            f"PROGRAM(random_{self._number}) {{",
+            self._head(),
             *declared,
             "float *from = x, *to = y;",
             f"for (int k = 0; k < 40 && {self._condition()}; ++k) {{",
@@ -156,13 +161,22 @@ class _Function:
             "LEFT;",
             "}",
         ]
+        if self._given:
+            lines.append(f"PROGRAM(random_{self._number}) {{ given_{self._number}(x, y, f, d, n, &extra); }}")
         return "\n".join(lines)
+
+    def _head(self) -> str:
+        if not self._given:
+            return f"PROGRAM(random_{self._number}) {{"
+        parameters = "float *x, float *y, int *f, double *d, int n, Extra *g"
+        return f"__attribute__((noinline, noipa)) static void given_{self._number}({parameters}) {{"
 
 
 def source(seed: int, functions: int) -> str:
     """A program of so many functions."""
     draw = random.Random(seed)
     text = ["#include <vector>", '#include "common.cuh"', "int g_int = 3;", "double g_double = 0.25;"]
+    text.append("struct Extra { double d; int i; } extra = {1.25, 9};")
     text.append("static inline int whole(double value) { return value > -1e9 && value < 1e9 ? (int)value : -7; }")
     text += [_Function(draw, number).text() for number in range(functions)]
     calls = "\n".join(f"random_{number}(x, y, f, d, 3), LEFT;" for number in range(functions))

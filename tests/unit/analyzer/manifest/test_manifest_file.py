@@ -17,6 +17,7 @@ from farlane.analyzer.manifest.model import (
     ArgumentKind,
     Flag,
     IdentityKind,
+    JoinedCopy,
     Loop,
     LoopClass,
     LoopSlice,
@@ -25,6 +26,7 @@ from farlane.analyzer.manifest.model import (
     Site,
 )
 from farlane.analyzer.manifest.reader import ManifestError
+from farlane.analyzer.permissions.model import Range
 from farlane.analyzer.slices import encode
 from farlane.analyzer.slices.form import Block, Leave, Slice
 
@@ -74,6 +76,14 @@ def random_argument(chance: random.Random, index: int, position: int) -> Argumen
     return Argument(index, kind, width, chance.randint(-(2**63), 2**63 - 1), first)
 
 
+def random_joined(chance: random.Random, address: int) -> JoinedCopy:
+    ranges = [
+        Range(chance.getrandbits(63), chance.randint(1, 2**32 - 1), chance.random() < 0.5)
+        for _ in range(chance.choice([0, 0, 1, 2, 16]))
+    ]
+    return JoinedCopy(address, chance.choice(["so", "larger"]), chance.random() < 0.5, tuple(ranges))
+
+
 def random_manifest(chance: random.Random) -> Manifest:
     count = chance.randint(0, 5)
     held: list[list[int]] = [[] for _ in range(count)]
@@ -100,7 +110,12 @@ def random_manifest(chance: random.Random) -> Manifest:
         for index in range(count)
     ]  # fmt: skip
     identity = chance.randbytes(chance.randint(1, 32))
-    return Manifest(IdentityKind.BUILD_ID, identity, Flag(chance.randrange(8)), tuple(sites), tuple(loops))
+    joined = tuple(
+        random_joined(chance, address) for address in sorted(chance.sample(range(10_000), chance.randint(0, 4)))
+    )
+    return Manifest(
+        IdentityKind.BUILD_ID, identity, Flag(chance.randrange(8)), tuple(sites), tuple(loops), joined=joined
+    )
 
 
 def test_random_manifests() -> None:
@@ -148,7 +163,7 @@ def test_sealed_damage_is_an_error_or_a_manifest() -> None:
 
 FIELDS = [
     (0, b"F4RLANEM", "no magic"),
-    (8, struct.pack("<I", 4), "version 4"),
+    (8, struct.pack("<I", 5), "version 5"),
     (8, struct.pack("<I", 0), "version 0"),
     (8, struct.pack("<I", 1), "site 2: a reserved field is not 0"),
     (24, b"\x03", "identity kind"),
@@ -195,6 +210,50 @@ FIELDS = [
 @pytest.mark.parametrize(("place", "content", "rule"), FIELDS)
 def test_each_rule_is_named(place: int, content: bytes, rule: str) -> None:
     data = writer.write(SAMPLE)
+    with pytest.raises(ManifestError, match=rule):
+        reader.read(sealed(data[:place] + content + data[place + len(content) :]))
+
+
+JOINED = dataclasses.replace(
+    SAMPLE,
+    sites=(),
+    loops=(),
+    joined=(
+        JoinedCopy(0x1400, "nobody looks", True, (Range(0x4010, 8, False), Range(16, 4, True))),
+        JoinedCopy(0x1500, "so"),
+    ),
+)
+_ENTRIES = len(writer.write(JOINED)) - 2 * 16 - 2 * 16
+
+
+def test_joined_copies_take_a_newer_version() -> None:
+    data = writer.write(JOINED)
+    assert (data[8], writer.write(SAMPLE)[8]) == (4, 2)
+    assert reader.read(data) == JOINED
+    ranges = tuple(Range(index, 1, True) for index in range(17))
+    for bad in (JoinedCopy(0, ""), JoinedCopy(0, "so", True, ranges)):
+        with pytest.raises(AnalysisError):
+            writer.write(dataclasses.replace(JOINED, joined=(bad,)))
+
+
+@pytest.mark.parametrize(
+    ("place", "content", "rule"),
+    [
+        (8, b"\x03", "reserved"),
+        (26, b"\x01", "do not fill"),
+        (26, b"\xff\xff", "do not fill"),
+        (_ENTRIES, struct.pack("<Q", 0x1500), "not behind"),
+        (_ENTRIES + 8, b"\x01", "text"),
+        (_ENTRIES + 12, b"\x03", "do not fill"),
+        (_ENTRIES + 13, b"\x02", "unknown flags"),
+        (_ENTRIES + 14, b"\x01", "unknown flags"),
+        (_ENTRIES + 32 + 7, b"\x80", "a range that is none"),
+        (_ENTRIES + 32 + 8, b"\0", "a range that is none"),
+        (_ENTRIES + 48 + 12, b"\x02", "a range that is none"),
+    ],
+)
+def test_each_rule_of_joined_copies_is_named(place: int, content: bytes, rule: str) -> None:
+    data = writer.write(JOINED)
     with pytest.raises(ManifestError, match=rule):
         reader.read(sealed(data[:place] + content + data[place + len(content) :]))
 

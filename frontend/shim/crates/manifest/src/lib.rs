@@ -1,6 +1,6 @@
 //! Reads the analyzer's manifests and evaluates their expressions.
 //!
-//! Owns the format of `protos/manifest.md`, versions 1 to 3, and nothing of what is done with it (crate
+//! Owns the format of `protos/manifest.md`, versions 1 to 4, and nothing of what is done with it (crate
 //! `farlane_core`: objects, permissions). A manifest is untrusted bytes: [`Manifest::parse`] checks every rule of that
 //! page once, with memory bounded by the bytes given, and everything after it works on checked offsets. A manifest that
 //! was accepted can still be wrong about the program; that is for its user. No dependency but BLAKE2b for the checksum;
@@ -10,6 +10,7 @@ mod bytes;
 pub mod code;
 mod entries;
 mod error;
+mod joined;
 mod parse;
 #[cfg(test)]
 mod sample;
@@ -19,10 +20,11 @@ mod tests;
 pub use code::Machine;
 pub use entries::{Argument, Identity, Loop, Site, Text};
 pub use error::Broken;
+pub use joined::{JoinedCopy, Range};
 pub use parse::Manifest;
 
 /// The newest version that this crate reads; it reads all from 1 on.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest manifest.
 pub const MAX_BYTES: usize = 16 << 20;
 

@@ -3,6 +3,7 @@
 use crate::bytes::{array, u16_at, u32_at, u64_at};
 use crate::code::{self, Expression};
 use crate::entries::{Argument, Identity, Loop, Site, Text};
+use crate::joined::{self, JoinedCopy};
 use crate::{Broken, MAX_BYTES, VERSION};
 use blake2::digest::consts::U32;
 use blake2::{Blake2b, Digest};
@@ -28,6 +29,7 @@ pub struct Manifest {
     arguments: Table,
     code: Range<usize>,
     texts: Range<usize>,
+    joined: Vec<JoinedCopy>,
     slices: Range<usize>,
 }
 
@@ -69,7 +71,7 @@ impl Manifest {
         }
         let version = word(8)?;
         if !(1..=VERSION).contains(&version) {
-            return broken("the version is 1 to 3", 8);
+            return broken("the version is 1 to 4", 8);
         }
         if word(12)? as usize != bytes.len() {
             return broken("the length is that of the whole manifest", 12);
@@ -83,7 +85,8 @@ impl Manifest {
             return broken("flags that are not defined are 0", 28);
         }
         let slices = word(84)?;
-        if u16_at(bytes, 26) != Some(0) || (version < 3 && slices != 0) {
+        let copies = usize::from(u16_at(bytes, 26).unwrap_or(0));
+        if (version < 4 && copies != 0) || (version < 3 && slices != 0) {
             return broken("reserved fields are 0", 26);
         }
         let counts = [word(64)?, word(68)?, word(72)?, word(76)?, word(80)?];
@@ -93,12 +96,16 @@ impl Manifest {
         for index in 0..5 {
             starts[index + 1] = (starts[index] + u64::from(counts[index]) * sizes[index]).next_multiple_of(8);
         }
-        // Behind the tables stand the slices, which have a version of their own.
-        if starts[5] + u64::from(slices) != bytes.len() as u64 {
+        // Behind the tables stand the joined copies and the slices, which have a version of their own.
+        let joined = usize::try_from(starts[5]).ok().and_then(|start| joined::length(bytes, start, copies));
+        let Some(first_slice) = joined.map(|length| starts[5] + length as u64) else {
+            return broken("the tables fill the manifest", 64);
+        };
+        if first_slice + u64::from(slices) != bytes.len() as u64 {
             return broken("the tables fill the manifest", 64);
         }
         #[allow(clippy::cast_possible_truncation)] // at most the length of the manifest
-        let starts = starts.map(|start| start as usize);
+        let (starts, first_slice) = (starts.map(|start| start as usize), first_slice as usize);
         let table = |index: usize| Table { start: starts[index], count: counts[index] };
         let blob = |index: usize| starts[index]..starts[index] + counts[index] as usize;
         let manifest = Self {
@@ -109,7 +116,8 @@ impl Manifest {
             arguments: table(2),
             code: blob(3),
             texts: blob(4),
-            slices: starts[5]..bytes.len(),
+            joined: joined::read(&bytes[starts[5]..first_slice], copies)?,
+            slices: first_slice..bytes.len(),
             bytes: bytes.to_vec(),
         };
         for index in [3, 4] {
@@ -121,6 +129,9 @@ impl Manifest {
         manifest.check_loops(&texts)?;
         manifest.check_arguments(version)?;
         manifest.check_sites(&texts)?;
+        for (index, copy) in manifest.joined.iter().enumerate() {
+            check_text(&texts, copy.proof, index)?;
+        }
         Ok(manifest)
     }
 
@@ -283,6 +294,18 @@ impl Manifest {
     #[must_use]
     pub fn function_of(&self, each: &Loop) -> Text<'_> {
         self.text(each.name).unwrap_or_default()
+    }
+
+    /// The copies to the host that may join the next call that waits.
+    #[must_use]
+    pub fn joined(&self) -> &[JoinedCopy] {
+        &self.joined
+    }
+
+    /// How it was proven that a copy may.
+    #[must_use]
+    pub fn proof_of_joining(&self, copy: &JoinedCopy) -> Text<'_> {
+        self.text(copy.proof).unwrap_or_default()
     }
 
     /// A site's code, decoded.

@@ -83,7 +83,7 @@ fn each_broken_rule_is_named() {
     for (at, value, words) in [
         (0, 0, "FARLANEM"),
         (8, 0, "version"),
-        (8, 4, "version"),
+        (8, 5, "version"),
         (12, 0, "length"),
         (16, 0, "checksum"),
         (24, 3, "identity is a build-id"),

@@ -98,12 +98,27 @@ impl Site {
     }
 }
 
+/// A copy to the host that may wait until the next call that waits.
+#[derive(Debug)]
+pub struct Joining {
+    pub copy: manifest::JoinedCopy,
+    pub object: &'static Object,
+}
+
+/// What manifests say of a return address.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Found {
+    pub site: Option<&'static Site>,
+    pub joining: Option<&'static Joining>,
+}
+
 /// Launches of an iteration that is predicted.
 const MOST_PREDICTED: usize = 16;
 
 #[derive(Default)]
 struct Table {
     sites: HashMap<usize, &'static Site>,
+    joining: HashMap<usize, &'static Joining>,
     looked_at: HashSet<usize>,
 }
 
@@ -174,23 +189,35 @@ pub fn opened(session: &Session) {
 
 /// The site that a call comes from.
 pub fn find(address: usize) -> Option<&'static Site> {
+    look_up(address).site
+}
+
+/// What manifests say of the call that returns there.
+pub fn look_up(address: usize) -> Found {
     if address == 0 {
-        return None;
+        return Found::default();
     }
-    let found =
-        TABLE.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|t| t.sites.get(&address).copied());
-    if found.is_some() {
+    let known = || {
+        let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+        table.as_ref().map_or_else(Found::default, |table| Found {
+            site: table.sites.get(&address).copied(),
+            joining: table.joining.get(&address).copied(),
+        })
+    };
+    let found = known();
+    if found.site.is_some() || found.joining.is_some() {
         return found;
     }
-    let object = objects::locate(address)?;
+    let Some(object) = objects::locate(address) else { return found };
     let new = {
         let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
         !table.as_ref().is_some_and(|table| table.looked_at.contains(&key(object)))
     };
-    if !new || !look_at(object) {
-        return None;
+    if new && look_at(object) {
+        known()
+    } else {
+        found
     }
-    TABLE.read().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(|t| t.sites.get(&address).copied())
 }
 
 fn key(object: &'static Object) -> usize {
@@ -260,7 +287,11 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
     let used: &'static Used = Box::leak(Box::new(Used { manifest, object, loops }));
     let slices = slices_of(used);
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    let sites = &mut table.get_or_insert_default().sites;
+    let Table { sites, joining, .. } = table.get_or_insert_default();
+    for copy in used.manifest.joined() {
+        let address = object.bias.wrapping_add(copy.return_address as usize);
+        joining.insert(address, Box::leak(Box::new(Joining { copy: copy.clone(), object })));
+    }
     for entry in used.manifest.sites() {
         let address = object.bias.wrapping_add(entry.return_address as usize);
         let number = NUMBERS.fetch_add(1, Relaxed);

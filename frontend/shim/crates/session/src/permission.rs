@@ -1,7 +1,7 @@
 //! Manifests in use: what a call's site permits, what is owed for it, and the ends of loops.
 //!
 //! A *permission* lets the shim answer a call before the host has: a synchronization at once (LOCAL_SYNC), a copy to
-//! the host later (DEFER_READ, COMPLETE_AT_CALL). Each thread keeps what it owes: copies whose data has not arrived,
+//! the host later (DEFER_READ, COMPLETE_AT_CALL, JOIN_NEXT_WAIT). Each thread keeps what it owes: copies whose data has not arrived,
 //! synchronizations that did not happen. The next answer of the host to this thread completes its copies, whatever it
 //! was asked; where the contract demands it and no answer is due, by a fence: before a call from outside the loop,
 //! before a deferred copy's memory is read by the shim, when a call fails, when the thread ends. A query or a clock
@@ -30,6 +30,7 @@ use crate::manifests;
 use crate::{lazy_readback, output, process, work};
 
 pub mod deciding;
+mod joining;
 pub mod loop_prediction;
 mod prediction;
 mod ranges;
@@ -49,6 +50,7 @@ static RANGES: Mutex<Ranges> = Mutex::new(Ranges::new());
 
 static LOCAL_SYNCS: AtomicU64 = AtomicU64::new(0);
 static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
+static JOINED: AtomicU64 = AtomicU64::new(0);
 static COMPLETED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether calls are looked at: lazy readbacks owe synchronizations, too.
@@ -191,23 +193,25 @@ pub enum Copy {
     Now,
 }
 
-/// What may become of a copy to the host.
-pub fn copy_to_host() -> Copy {
+/// What may become of a copy to the host, to `[start, start + length)`.
+pub fn copy_to_host(start: usize, length: usize) -> Copy {
     if !manifests::active() || output::expected() {
         return Copy::Plain;
     }
-    THREAD.try_with(Thread::copy_to_host).unwrap_or(Copy::Plain)
+    THREAD.try_with(|thread| thread.copy_to_host(start, length)).unwrap_or(Copy::Plain)
+}
+
+/// The copy under way is none to the host: it need not wait for joined copies.
+#[inline]
+pub fn not_to_host() {
+    if OWING.load(Relaxed) > 0 {
+        let _ = THREAD.try_with(|thread| thread.completes_joined.set(false));
+    }
 }
 
 /// A copy to `[start, start + length)` was recorded for later.
 pub fn deferred(start: usize, length: usize) {
-    DEFERRED_READS.fetch_add(1, Relaxed);
-    let _ = THREAD.try_with(|thread| {
-        if thread.reads.replace(thread.reads.get() + 1) == 0 {
-            OWING.fetch_add(1, Release);
-        }
-        thread.reads_of.set(thread.site.get());
-    });
+    let _ = THREAD.try_with(Thread::defer);
     // Counted first: the ranges are cleared only while nobody is counted.
     RANGES.lock().unwrap_or_else(PoisonError::into_inner).add(start, start.saturating_add(length));
 }
@@ -239,17 +243,21 @@ pub fn answered() {
     }
 }
 
-/// Whether some thread owes a synchronization.
+/// Whether some thread owes a synchronization, or a copy.
 #[cfg(not(test))] // for `clock`, which is not in the tests
 #[inline]
 pub fn synchronization_owed() -> bool {
-    UNSYNCHRONIZED.load(Relaxed)
+    UNSYNCHRONIZED.load(Relaxed) || OWING.load(Relaxed) > 0
 }
 
-/// The program reads a clock: work that a synchronization of this thread should have waited for is waited for now.
+/// The program reads a clock: work that a synchronization of this thread should have waited for is waited for now, and
+/// so are its joined copies.
 #[cfg(not(test))]
 pub fn before_clock() {
     let _ = THREAD.try_with(|thread| {
+        if active() && thread.inside.get() == 0 {
+            thread.complete_joined();
+        }
         if active() && thread.inside.get() == 0 && thread.unsynchronized.replace(false) {
             UNSYNCHRONIZED.store(false, Relaxed); // everybody's work is waited for
             thread.inside.set(1);
@@ -272,6 +280,7 @@ pub fn section() -> Option<Section> {
         ("sites", sites),
         ("local_syncs", LOCAL_SYNCS.load(Relaxed)),
         ("deferred_reads", DEFERRED_READS.load(Relaxed)),
+        ("joined_copies", JOINED.load(Relaxed)),
         ("completed", COMPLETED.load(Relaxed)),
         ("predicted", predicted),
         ("mispredicted", mispredicted),

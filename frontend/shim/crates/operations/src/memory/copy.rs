@@ -204,6 +204,9 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
     let held = managed::hand_over_for(&[to.device(), from.device()])?;
     // A read waits for its answer: what it reads is on the device by then, and nobody else's work is kept waiting.
     let _held = held.filter(|_| matches!(to.start, Start::Device(_)));
+    if matches!(to.start, Start::Device(_)) {
+        permission::not_to_host();
+    }
     let (to_pitch, from_pitch) = (to.layout.pitch, from.layout.pitch);
     let mut parts = parts(extent, to.layout, from.layout).peekable();
     while let Some(part) = parts.next() {
@@ -326,7 +329,7 @@ unsafe fn download(
         operation::read(w, from + part.from, from_pitch, part.width, part.height, stream.number, slot);
     };
     let length = pitch * (height - 1) + width;
-    let copy = permission::copy_to_host();
+    let copy = permission::copy_to_host(destination.ptr as usize, length);
     let pinned = || wait == Wait::Pageable && hostmem::holds(destination.ptr as usize, length);
     if lazy_readback::active() {
         let may_wait = copy == permission::Copy::Plain && wait != Wait::Never && !pinned();

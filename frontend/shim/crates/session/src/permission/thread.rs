@@ -9,20 +9,20 @@ use std::sync::PoisonError;
 
 use manifest::{COMPLETE_AT_CALL, DEFER_READ};
 
-use super::deciding;
 use super::loop_prediction::{self, Iteration};
 use super::prediction::Predictions;
-use super::{Copy, COMPLETED, FAILED, OWING, RANGES, UNSYNCHRONIZED};
+use super::{deciding, joining};
+use super::{Copy, COMPLETED, DEFERRED_READS, FAILED, JOINED, OWING, RANGES, UNSYNCHRONIZED};
 use crate::frame::{self, Part};
 use crate::function::Operation;
-use crate::manifests::{self, Site};
+use crate::manifests::{self, Found, Joining, Site};
 use crate::{process, work};
 
 /// Recently used sites of a thread.
 const CACHE: usize = 64;
 
 pub(super) struct Thread {
-    cache: RefCell<[(usize, Option<&'static Site>); CACHE]>,
+    cache: RefCell<[(usize, Found); CACHE]>,
     /// Of the call under way.
     pub(super) site: Cell<Option<&'static Site>>,
     /// Address of the push that `site` and `predictions` are of.
@@ -37,6 +37,14 @@ pub(super) struct Thread {
     pub(super) reads_of: Cell<Option<&'static Site>>,
     /// The call under way is from outside that loop, and probably asks the host anyway.
     complete_after: Cell<bool>,
+    /// The call under way is a copy to the host that may join the next call that waits.
+    joining: Cell<Option<&'static Joining>>,
+    /// The copy to the host under way joins.
+    joins: Cell<bool>,
+    /// Some of `reads` have joined.
+    joined: Cell<bool>,
+    /// Joined copies are to be complete when the call under way returns, unless it is no copy to the host.
+    pub(super) completes_joined: Cell<bool>,
     /// A synchronization was answered locally, and has not happened.
     pub(super) unsynchronized: Cell<bool>,
     predictions: Predictions,
@@ -47,7 +55,7 @@ pub(super) struct Thread {
 thread_local! {
     pub(super) static THREAD: Thread = const {
         Thread {
-            cache: RefCell::new([(0, None); CACHE]),
+            cache: RefCell::new([(0, Found { site: None, joining: None }); CACHE]),
             site: Cell::new(None),
             pushed: Cell::new(0),
             hint: Cell::new(0),
@@ -55,6 +63,10 @@ thread_local! {
             reads: Cell::new(0),
             reads_of: Cell::new(None),
             complete_after: Cell::new(false),
+            joining: Cell::new(None),
+            joins: Cell::new(false),
+            joined: Cell::new(false),
+            completes_joined: Cell::new(false),
             unsynchronized: Cell::new(false),
             predictions: Predictions::new(),
             predicted: Cell::new(None),
@@ -83,6 +95,7 @@ fn may_complete_after(operation: Operation) -> bool {
             | Operation::Memcpy3D
             | Operation::MemcpyFromSymbol
             | Operation::MemcpyAsync
+            | Operation::Memcpy2DAsync
             | Operation::MemcpyFromSymbolAsync
     )
 }
@@ -104,7 +117,9 @@ impl Thread {
             work::finish_work();
         }
         let (address, saved) = (frame::site(), frame::saves_arguments());
-        let site = self.find(address);
+        let Found { site, joining } = self.find(address);
+        self.joining.set(joining);
+        self.completes_joined.set(self.joined.get() && joining.is_none() && may_complete_after(operation));
         if part == Part::Launch && address != 0 && self.pushed.get() == address {
             // What it is was decided at the push, unless another call came in between.
             if !same(self.site.replace(site), site) {
@@ -127,6 +142,9 @@ impl Thread {
             }
         }
         if let Some(site) = site {
+            if site.sliced().is_some() && self.joined.get() {
+                self.complete(); // a loop that the host leads begins with nothing owed
+            }
             if site.sliced().is_some() && saved && !FAILED.load(Acquire) {
                 deciding::arrive();
             }
@@ -141,7 +159,7 @@ impl Thread {
         if matches!(part, Part::Stub | Part::Registration | Part::Push) {
             return;
         }
-        if self.complete_after.replace(false) {
+        if self.complete_after.replace(false) || self.completes_joined.replace(false) {
             self.complete();
         }
         if self.predictions.is_last_of_all(self.site.get()) {
@@ -150,29 +168,36 @@ impl Thread {
     }
 
     /// The site at an address, from the thread's recent ones if it is among them.
-    fn find(&self, address: usize) -> Option<&'static Site> {
+    fn find(&self, address: usize) -> Found {
         if !manifests::active() {
-            return None;
+            return Found::default();
         }
         let mut cache = self.cache.borrow_mut();
         // Calls are at least 5 bytes long.
         let entry = &mut cache[(address >> 2) % CACHE];
         if entry.0 != address {
-            *entry = (address, manifests::find(address));
+            *entry = (address, manifests::look_up(address));
         }
         entry.1
     }
 
     pub(super) fn has(&self, permission: u8) -> bool {
-        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0)
-            && !FAILED.load(Acquire)
-            && !process::opened_session().is_some_and(client::Session::is_led)
+        self.site.get().is_some_and(|site| site.entry.permissions & permission != 0) && holds()
     }
 
-    pub(super) fn copy_to_host(&self) -> Copy {
-        let Some(site) = self.site.get().filter(|_| self.has(DEFER_READ)) else { return Copy::Plain };
-        if site.entry.permissions & COMPLETE_AT_CALL == 0 && !self.predictions.reached_again() {
-            return Copy::Now;
+    /// What may become of a copy to `[start, start + length)`.
+    pub(super) fn copy_to_host(&self, start: usize, length: usize) -> Copy {
+        self.joins.set(false);
+        let site = self.site.get().filter(|_| self.has(DEFER_READ));
+        let deferred =
+            site.is_some_and(|site| site.entry.permissions & COMPLETE_AT_CALL != 0 || self.predictions.reached_again());
+        if !deferred {
+            // The last copy of a loop completes those before it, which joined copies do not.
+            let may = self.joining.get().filter(|_| site.is_none() || self.reads_of.get().is_none());
+            if !may.is_some_and(|joining| holds() && joining::may_join(joining, start, length)) {
+                return if site.is_some() { Copy::Now } else { Copy::Plain };
+            }
+            self.joins.set(true);
         }
         if self.complete_after.replace(false) {
             self.complete(); // those of another loop
@@ -180,14 +205,39 @@ impl Thread {
         Copy::Later
     }
 
+    /// A copy to the host is recorded for later.
+    pub(super) fn defer(&self) {
+        if self.reads.replace(self.reads.get() + 1) == 0 {
+            OWING.fetch_add(1, Release);
+        }
+        if self.joins.replace(false) {
+            self.joined.set(true);
+            JOINED.fetch_add(1, Relaxed);
+        } else {
+            self.reads_of.set(self.site.get());
+            DEFERRED_READS.fetch_add(1, Relaxed);
+        }
+    }
+
     /// What the thread's copies were recorded for is there.
     pub(super) fn arrived(&self) {
         if self.reads.replace(0) > 0 {
             COMPLETED.fetch_add(1, Relaxed);
             self.reads_of.set(None);
+            self.joined.set(false);
             if OWING.fetch_sub(1, Release) == 1 {
                 RANGES.lock().unwrap_or_else(PoisonError::into_inner).clear_unless(|| OWING.load(Acquire) > 0);
             }
+        }
+    }
+
+    /// Joined copies are done now.
+    #[cfg(not(test))] // for `clock`, which is not in the tests
+    pub(super) fn complete_joined(&self) {
+        if self.joined.get() {
+            self.inside.set(1);
+            self.complete();
+            self.inside.set(0);
         }
     }
 
@@ -197,6 +247,11 @@ impl Thread {
             self.arrived(); // also when the session is over: nothing comes any more
         }
     }
+}
+
+/// Whether permissions hold, as things are.
+fn holds() -> bool {
+    !FAILED.load(Acquire) && !process::opened_session().is_some_and(client::Session::is_led)
 }
 
 fn same(left: Option<&'static Site>, right: Option<&'static Site>) -> bool {
