@@ -42,12 +42,31 @@ def printed(view: top.View, width: int) -> str:
 
 def test_rates_are_what_has_grown() -> None:
     text = printed(top.View(reply(10, 1000), reply(12, 3000)), 140)
-    assert "sessions 1 of 4, 2 waiting (0 in the queue), 9 since the start, refused: 1 busy, ended: 3 gone, 5 goodbye" in text
+    assert (
+        "sessions 1 of 4, 2 waiting (0 in the queue), 9 since the start, refused: 1 busy, ended: 3 gone, 5 goodbye"
+        in text
+    )
     assert "memory 3.0M of 2.0G" in text
     assert "1,000 kernels/s" in text
     row = text.splitlines()[-1].split()
     assert row[0] == "s1"
-    assert row[-15:] == ["7", "1:02:03", "3.0M", "1.0G", "50", "0/2", "1.5s", "3,000", "1,000", "12", "0B", "0B", "-", "0B", "-"]
+    assert row[-15:] == [
+        "7",
+        "1:02:03",
+        "3.0M",
+        "1.0G",
+        "50",
+        "0/2",
+        "1.5s",
+        "3,000",
+        "1,000",
+        "12",
+        "0B",
+        "0B",
+        "-",
+        "0B",
+        "-",
+    ]
 
 
 @pytest.mark.parametrize("width", [60, 80, 119, 120, 200])
