@@ -7,7 +7,6 @@ All guests of a measure begin together and run for the same time; a guest's serv
 2. The same with weights 1, 2 and 4, all batch: each weight's service for each unit of weight, over the mean. Goal: 0.9 to 1.1.
 3. An interactive guest (launch and synchronize every 10 ms) beside eight batch ones: the 99th percentile of its time, over
    three times that on the idle host and one block's time. Goal: at most 1. Once with the same priority, once with a higher one.
-4. What sharing costs one session alone: launches in each second with `--device sim` are compared by benchmarks/sim_launch.py.
 
     python benchmarks/host/fairness.py [GUESTS [SECONDS]]
 """

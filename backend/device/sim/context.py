@@ -11,7 +11,6 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device import reports
@@ -26,12 +25,12 @@ from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.launching.repeats import Repeater
 from farlane.backend.device.sim.launching.stops import Stops
 from farlane.backend.device.sim.launching.timeline import Timeline
-from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.physical import Part as PhysicalPart
 from farlane.backend.device.sim.memory.space import Physical, Space
 from farlane.backend.device.sim.memory.window import PAGE
 from farlane.backend.device.sim.observers.checking import KINDS, Checker
 from farlane.backend.device.sim.observers.observer import Observers
+from farlane.backend.device.sim.opening import open_memory
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
@@ -76,7 +75,7 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._observers = Observers()
-        self._memory = _memory(quota, budget, physical, oversubscription, number, self._observers)
+        self._memory = open_memory(quota, budget, physical, oversubscription, number, self._observers)
         self.direct = Direct(self._memory.allocations.ranges, backed=True, room=self._memory.room)
         self._working: Gate | Turn = (
             self.direct.gate
@@ -388,25 +387,3 @@ class SimContext(Context):
             for module in self._modules:
                 for function in module.functions.values():
                     function.forget()
-
-
-def _memory(
-    quota: int,
-    budget: Budget,
-    physical: Physical,
-    oversubscription: Oversubscription | None,
-    number: int,
-    observers: Observers,
-) -> Memory:
-    """The memory of session `number`, and what records its trace."""
-    if oversubscription is None or not oversubscription.active:
-        return Memory(quota, budget, physical)
-    from farlane.backend.device.sim.memory.managed import ManagedMemory
-
-    memory = ManagedMemory(quota, budget, physical, oversubscription)
-    if oversubscription.trace:
-        from farlane.backend.device.sim.observers.tracing import TraceRecorder
-
-        observers.add(TraceRecorder(Path(oversubscription.trace.replace("{}", str(number))), memory))
-        memory.residency.on_touch = observers.touched
-    return memory

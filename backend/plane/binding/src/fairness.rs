@@ -1,6 +1,7 @@
 //! Fair sharing of the device's time, as Python sees it.
 
-use plane::fairness::scheduler::{self, Terms};
+use plane::fairness::member::Terms;
+use plane::fairness::scheduler;
 use plane::fairness::slot::{self, Bell};
 use pyo3::prelude::*;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};

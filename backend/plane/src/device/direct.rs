@@ -135,9 +135,7 @@ impl Direct {
             // SAFETY: the kernel runs, so its launch is there.
             unsafe { (*(running.abort as *const AtomicU32)).store(1, Ordering::Release) };
         }
-        if let Some(place) = self.gate.place() {
-            place.interrupt();
-        }
+        self.gate.interrupt();
     }
 
     /// A launch, as it is laid out now.
@@ -192,9 +190,8 @@ impl Direct {
             let started = Instant::now();
             let status = code.run();
             nanoseconds += self.since(started);
-            match self.gate.place() {
-                Some(place) if status == 0 && code.has_stopped() => place.step_aside(),
-                _ => break status,
+            if status != 0 || !code.has_stopped() || !self.gate.step_aside() {
+                break status;
             }
         };
         self.running.lock().abort = 0;

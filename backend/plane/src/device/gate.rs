@@ -63,6 +63,18 @@ impl Gate {
         Working(self)
     }
 
+    /// At a boundary inside of an operation: whether there is a place to be left, and had again.
+    pub fn step_aside(&self) -> bool {
+        self.place.get().map(|place| place.step_aside()).is_some()
+    }
+
+    /// Whoever waits for a place goes on without.
+    pub fn interrupt(&self) {
+        if let Some(place) = self.place.get() {
+            place.interrupt();
+        }
+    }
+
     /// So many nanoseconds of an operation are over.
     pub fn charge(&self, nanoseconds: u64) {
         if let Some(place) = self.place.get() {

@@ -282,12 +282,8 @@ impl Task {
                 };
                 Err(OpenError::new(reason, format!("the host at {endpoint} refused the session: {}", refusal.message)))
             }
-            Some(
-                host_message::Kind::Reply(_) | host_message::Kind::Resumed(_) | host_message::Kind::Waiting(_),
-            )
-            | None => {
-                Err(broken(&"its first message is no welcome"))
-            }
+            Some(host_message::Kind::Reply(_) | host_message::Kind::Resumed(_) | host_message::Kind::Waiting(_))
+            | None => Err(broken(&"its first message is no welcome")),
         }
     }
 }

@@ -1,0 +1,221 @@
+//! A session, as the listener knows it: its terms, what its slot says, what the system says of its process.
+//!
+//! What a session says is charged as it says it; an operation that has not ended is charged by the listener's clock until then.
+
+use super::policy::Has;
+use super::slot::{self, Page};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+/// Between two looks at processes' processor time.
+const CLOCKS: Duration = Duration::from_millis(5);
+/// A session that is so long between two operations gives way as an idle one.
+const LINGERS: Duration = Duration::from_millis(1);
+/// Processor time that a process without a place may use: at once, and as a part of the time that passes.
+const OVERRUN: f64 = 50e6;
+const BACKGROUND: f64 = 0.05;
+
+/// What a session is to have of the device.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub priority: u8,
+    pub weight: f64,
+    /// The part of the time that all sessions of `owner` may use together.
+    pub share: Option<f64>,
+    pub owner: String,
+}
+
+/// What a session has had.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Served {
+    /// Nanoseconds on the device, and of waiting for it.
+    pub service: u64,
+    pub waited: u64,
+    /// How often its process was stopped.
+    pub stopped: u64,
+    pub waits: bool,
+}
+
+pub(super) struct Process {
+    id: libc::pid_t,
+    clock: libc::clockid_t,
+    used: u64,
+    looked: Instant,
+    /// What it was charged in the meantime.
+    charged: i64,
+    overrun: f64,
+    stopped: bool,
+}
+
+pub(super) struct Member {
+    pub(super) number: u64,
+    pub(super) page: Arc<Page>,
+    pub(super) terms: Terms,
+    pub(super) process: Option<Process>,
+    pub(super) virtual_time: f64,
+    pub(super) granted: bool,
+    pub(super) active: bool,
+    pub(super) state: u32,
+    pub(super) used: u64,
+    /// Charged for an operation that has not ended.
+    pub(super) ahead: u64,
+    pub(super) waits_since: Option<Instant>,
+    /// Between two operations since then, as far as was seen; for long.
+    pub(super) ready_since: Option<Instant>,
+    pub(super) lingers: bool,
+    pub(super) served: Served,
+}
+
+impl Member {
+    pub(super) fn new(number: u64, page: Arc<Page>, terms: Terms, process: Option<libc::pid_t>) -> io::Result<Self> {
+        let process = process.map(Process::new).transpose()?;
+        let used = page.slot().used.load(Ordering::Relaxed);
+        Ok(Self {
+            number,
+            page,
+            terms,
+            process,
+            virtual_time: 0.0,
+            granted: false,
+            active: false,
+            state: slot::IDLE,
+            used,
+            ahead: 0,
+            waits_since: None,
+            ready_since: None,
+            lingers: false,
+            served: Served::default(),
+        })
+    }
+
+    /// A process that works on without a place is stopped: it waits for one from now on.
+    pub(super) fn stop_overrun(&mut self) {
+        if let (false, Some(process)) = (self.granted, &mut self.process) {
+            if !process.stopped && process.overrun > OVERRUN {
+                process.stop();
+                self.served.stopped += 1;
+            }
+        }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.stopped)
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        !self.granted && (self.state == slot::WAITS || self.is_stopped())
+    }
+
+    pub(super) fn has(&self) -> Has {
+        match (self.granted, self.state) {
+            (true, slot::IDLE) => Has::Idle,
+            (true, slot::READY) if self.lingers => Has::Idle,
+            (true, _) => Has::Works,
+            (false, slot::WORKS) if !self.is_stopped() => Has::Leaves,
+            (false, _) => Has::Nothing,
+        }
+    }
+
+    /// The nanoseconds that are to be charged, where `elapsed` have passed since the last time. Less than 0: what was charged for an
+    /// operation before it ended was too much.
+    pub(super) fn cost(&mut self, now: Instant, elapsed: u64) -> i64 {
+        let slot = self.page.slot();
+        self.state = slot.state.load(Ordering::SeqCst);
+        let used = slot.used.load(Ordering::Relaxed);
+        let said = used.saturating_sub(self.used);
+        self.used = used;
+        let mut cost = 0;
+        if said > 0 {
+            cost = signed(said) - signed(mem::take(&mut self.ahead));
+        }
+        let works = self.state == slot::WORKS || (self.state == slot::WAITS && self.granted);
+        if works && said == 0 && !self.is_stopped() {
+            cost = signed(elapsed);
+            self.ahead += elapsed;
+        }
+        self.ready_since = (self.state == slot::READY && said == 0).then(|| self.ready_since.unwrap_or(now));
+        self.lingers = self.ready_since.is_some_and(|since| now.duration_since(since) >= LINGERS);
+        let granted = self.granted;
+        if let Some(process) = &mut self.process {
+            process.charged += cost;
+            if now.duration_since(process.looked) >= CLOCKS {
+                cost += signed(process.look(now, granted));
+            }
+        }
+        cost
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.page.slot().stop.store(1, Ordering::SeqCst);
+        self.granted = false;
+    }
+
+    pub(super) fn enter(&mut self, now: Instant) {
+        if let Some(process) = &mut self.process {
+            process.overrun = 0.0;
+            process.go_on();
+        }
+        if let Some(since) = self.waits_since.take() {
+            self.served.waited += nanoseconds(now.duration_since(since));
+        }
+        self.granted = true;
+        self.page.give();
+    }
+}
+
+impl Process {
+    fn new(id: libc::pid_t) -> io::Result<Self> {
+        let mut clock = 0;
+        // SAFETY: the clock is written there.
+        let failed = unsafe { libc::clock_getcpuclockid(id, &raw mut clock) };
+        if failed != 0 {
+            return Err(io::Error::from_raw_os_error(failed));
+        }
+        let (used, looked) = (processor_time(clock), Instant::now());
+        Ok(Self { id, clock, used, looked, charged: 0, overrun: 0.0, stopped: false })
+    }
+
+    /// Nanoseconds that it has worked beyond what it said.
+    fn look(&mut self, now: Instant, granted: bool) -> u64 {
+        let passed = nanoseconds(now.duration_since(mem::replace(&mut self.looked, now)));
+        let used = processor_time(self.clock);
+        let worked = used.saturating_sub(mem::replace(&mut self.used, used));
+        if !granted {
+            self.overrun = (self.overrun + worked as f64 - BACKGROUND * passed as f64).max(0.0);
+        }
+        worked.saturating_sub(mem::take(&mut self.charged).max(0).unsigned_abs())
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+        self.signal(libc::SIGSTOP);
+    }
+
+    fn go_on(&mut self) {
+        if mem::take(&mut self.stopped) {
+            self.signal(libc::SIGCONT);
+        }
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: a plain call; the process is a child that was not waited for.
+        unsafe { libc::kill(self.id, signal) };
+    }
+}
+
+fn signed(nanoseconds: u64) -> i64 {
+    i64::try_from(nanoseconds).unwrap_or(i64::MAX)
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn processor_time(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is written there. Where the process has ended, it stays 0.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
+}
