@@ -144,7 +144,9 @@ def _no_carry(value: Known, bits: int, array: Storage) -> bool:
 # Accesses ------------------------------------------------------------------------------------------------------------
 def access_of(item: Instruction, known: dict[str, Known], arrays: dict[str, Storage]) -> Access | None:
     """The load or store, if it is a plain one at a known place."""
-    if item.base not in ("ld", "st") or not item.sources or not isinstance(item.sources[0], Address):
+    if item.base not in ("ld", "st") or not item.modifiers:
+        return None
+    if not item.sources or not isinstance(item.sources[0], Address):
         return None
     base, offset = item.sources[0].base, item.sources[0].offset
     kind, modifiers = item.modifiers[-1], set(item.modifiers[:-1])

@@ -102,6 +102,12 @@ def test_errors_name_the_line(body: str, message: str) -> None:
     assert caught.value.line == 6
 
 
+def test_an_access_without_a_type_in_a_kernel_with_an_array() -> None:
+    body = ".local .align 16 .b8 a[48]; .reg .b32 %r<2>; .reg .b64 %rd<2>; mov.u64 %rd1, a; st [%rd1], %r1;"
+    with pytest.raises(jit.PtxError):
+        compile_text(fragment(body))
+
+
 @pytest.mark.parametrize("text", [
     "", "hello", HEADER + "{", HEADER + ".visible .entry k() {", HEADER + '.pragma "x', HEADER + ".global .u32 x[99999999999999];",
     HEADER + ".global .u32 x[2] = {1, 2, 3};", HEADER + ".visible .entry k() { ret; } .visible .entry k() { ret; }", ".version 8.0\n.address_size 32\n",
