@@ -5,7 +5,7 @@ the next call that waits, nothing touches its destination. Which calls wait is d
 not wait itself. Copies are judged from the function's end backward, and one that is not judged yet counts as one that
 does not wait.
 
-A destination is *own* or *shared*. Own is what DEFER_READ knows: an object whose address nobody else has. Nobody but
+A destination is *own* or *shared*. Own is what DEFER_READ knows: an object whose address no other code has. Only
 the function's own code can look at it, so all that counts is what this code touches.
 
 A shared destination came from elsewhere, or its address is known elsewhere. What is between is then code of the
@@ -112,7 +112,7 @@ class Shared:
 
 
 class Own:
-    """A destination whose address nobody else has."""
+    """A destination whose address no other code has."""
 
     own = True
 

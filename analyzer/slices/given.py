@@ -1,9 +1,9 @@
 """Memory that a loop is given: members of an object, or of a structure, whose address came from elsewhere and stays.
 
-What stands there is taken when the slice begins, so nobody may change it while the loop runs. The loop's own code does
-not: no access of the loop writes to anything but the function's own objects, of which no address is known elsewhere, and
-the variables of kernels' stubs, which only the compiler knows.
-Nobody else does in a program without threads, signal handlers and shared memory, which `extract` asks.
+What stands there is taken when the slice begins, so no other code may change it while the loop runs. The loop's own
+code does not: no access of the loop writes to anything but the function's own objects, of which no address is known
+elsewhere, and the variables of kernels' stubs, which only the compiler knows. No other code does in a program without
+threads, signal handlers and shared memory, which `extract` asks.
 
 An address is a *root*: a register that the loop never writes, or a cell of the frame that it never writes. Several may
 be the address of the same memory; as it does not change, each may have it.

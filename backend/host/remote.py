@@ -86,6 +86,6 @@ class Processes(Protocol):
         guest: str,
     ) -> tuple[RemoteSession, Description]:
         """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. `guest`: whose compiled code it
-        finds; empty: nobody's. Raises Refused."""
+        finds; empty: none. Raises Refused."""
 
     def close(self) -> None: ...

@@ -2,7 +2,7 @@
 
 Owns what is said of a session at its end: the spans that the plane's replay has kept (replay/spans.rs), the names of
 kernels and operations for their numbers, and the compilations. Times are nanoseconds of CLOCK_MONOTONIC. A session that
-has a process of its own sends it to the host, which gives it to whoever wants it.
+has a process of its own sends it to the host, which gives it to those who want it.
 
 Owns as well the file for `farlane run --timeline` (`farlane serve --timeline FOLDER`), which is there whole or not at
 all. frontend/timeline.py makes one timeline of it and of the guest's spans.

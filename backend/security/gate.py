@@ -175,7 +175,7 @@ class Gate:
                 self._open[entry.name] -= 1
 
     def opened(self, grant: Grant, end: Callable[[str], None], *, session: str, **fields: Any) -> None:
-        """A session has opened. `end` ends it, from another thread, and is told why; `left` follows however it ended."""
+        """A session has opened. `end` ends it, from another thread, and gets the reason; `left` follows however it ended."""
         if grant.entry is not None:
             with self._lock:
                 self._stays[session] = _Stay(grant.entry, end)

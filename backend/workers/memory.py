@@ -4,8 +4,8 @@ What counts is a worker's own memory, in RAM and in swap, with files in memory t
 that of the processes that compile for it. Pages of libraries are shared, and do not count. The worker itself is not asked.
 Kernels' memory on the simulated device is the worker's: a session may have what it was granted, and a part beside it.
 
-The host looks a few times a second, so that a worker may be some hundred megabytes beyond for a moment. The system is told
-to end workers before the host, should memory be short earlier than that.
+The host looks a few times a second, so that a worker may be some hundred megabytes beyond for a moment. Where
+memory is short earlier than that, the system ends workers before the host.
 
 Owns the counting and the thread that counts. Locking: one lock around the watched ones; they are ended without it.
 """

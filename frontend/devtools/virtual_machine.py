@@ -139,7 +139,7 @@ class VirtualMachine:
         return int(rest.split("\n")[0]), printed
 
     def start(self, command: str) -> None:
-        """Gives the shell a command of one line, whose end nobody waits for."""
+        """Gives the shell a command of one line, whose end is not waited for."""
         self._commands += 1
         assert self._process.stdin is not None
         # The mark is put together by the shell, so that the command itself does not look like its end.

@@ -242,7 +242,7 @@ def test_a_token_that_expires_ends_its_sessions(host: Host, long: str) -> None:
 
 
 def test_a_session_that_waits_for_its_guest_ends_with_its_token(host: Host, long: str) -> None:
-    """Its connection has broken, and nobody may resume it any more."""
+    """Its connection has broken, and it cannot be resumed any more."""
     token = done("token", "create", "broken", "--folder", str(host.folder.path)).strip()
     with running(host, long, "busy", token) as process:
         (program,) = children(process.pid) or [process.pid]

@@ -35,7 +35,7 @@ def test_sessions_share_a_hosts_throughput() -> None:
     assert report.length == pytest.approx(20.0)
 
 
-def test_a_host_with_room_slows_down_nobody() -> None:
+def test_a_host_with_room_slows_down_none() -> None:
     report = Simulation(trace(*(arrival(0.0, 10.0, 0.3) for _ in range(3))), spread.choose).run()
     assert report.slowdowns == pytest.approx([1.0] * 3)
 

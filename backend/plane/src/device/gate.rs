@@ -68,7 +68,7 @@ impl Gate {
         self.place.get().map(|place| place.step_aside()).is_some()
     }
 
-    /// Whoever waits for a place goes on without.
+    /// Those that wait for a place go on without one.
     pub fn interrupt(&self) {
         if let Some(place) = self.place.get() {
             place.interrupt();

@@ -256,7 +256,7 @@ impl Place {
         }
     }
 
-    /// The session ends: whoever waits goes on, and does no more work. From any thread.
+    /// The session ends: those that wait go on, and do no more work. From any thread.
     pub fn interrupt(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.page.wake();
