@@ -138,7 +138,7 @@ def test_a_host_of_another_version(vecadd: str, kind: str, tmp_path: Path) -> No
 def test_a_host_that_is_full(vecadd: str, nvcc: Toolchain) -> None:
     """One session more than the host takes is refused with a reason; the one that is there goes on."""
     patient = ENTRIES["patient"].compiled(nvcc, PLAIN)
-    with EmbeddedHost("sim", extra=("--sessions", "1")) as host:
+    with EmbeddedHost("sim", extra=("--sessions", "1", "--queue", "0")) as host:
         first = subprocess.Popen([*FARLANE, "run", "--host", host.url, "--", *patient, "60"], stdout=subprocess.PIPE)
         assert first.stdout is not None
         assert first.stdout.readline() == b"round 1\n"

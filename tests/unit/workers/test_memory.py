@@ -39,10 +39,12 @@ def test_a_file_in_memory_counts_once() -> None:
     other = os.dup(file)
     try:
         os.write(file, bytes(32 * MIB))
-        assert 32 * MIB <= taken_bytes(os.getpid()) + unmapped_bytes(os.getpid()) - before < 60 * MIB
+        assert 24 * MIB <= taken_bytes(os.getpid()) + unmapped_bytes(os.getpid()) - before < 56 * MIB  # others change
         with mmap.mmap(file, 32 * MIB) as mapped:
             assert sum(mapped[page] for page in range(0, 32 * MIB, mmap.PAGESIZE)) == 0
-            assert 32 * MIB <= taken_bytes(os.getpid()) + unmapped_bytes(os.getpid()) - before < 60 * MIB
+            assert (
+                24 * MIB <= taken_bytes(os.getpid()) + unmapped_bytes(os.getpid()) - before < 56 * MIB
+            )  # others change
     finally:
         os.close(file)
         os.close(other)
