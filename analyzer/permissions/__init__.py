@@ -23,7 +23,7 @@ kernel's printf: the shim knows the first two, programs with callbacks get no pe
 the shim knows as well.
 
 DEFER_READ holds for an identified object alone: part of the function's own frame or an allocation of its own, whose
-address nobody else has when the copy is made. A destination that came from elsewhere (a parameter, a global) is
+address no other code has when the copy is made. A destination that came from elsewhere (a parameter, a global) is
 refused: other threads, signal handlers and callers may look at it at any time. So threads and handlers need no proof of
 their own.
 """

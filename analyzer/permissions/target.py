@@ -23,7 +23,7 @@ from farlane.analyzer.permissions.abstract.operands import Refused
 
 class Target:
     """The destination of a copy to the host, in all executions of its site: an object of the function's own, whose
-    address nobody else has. Raises Refused for any other."""
+    address no other code has. Raises Refused for any other."""
 
     def __init__(self, state: State, address: Value, size: int | None) -> None:
         self.objects: Objects = state.touched(address)

@@ -11,23 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from compiler_builds import BUILDS, compiled, level_of
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
-from farlane.frontend.devtools.toolchain import CLANG, Toolchain
+from farlane.frontend.devtools.toolchain import Toolchain
 
 pytestmark = pytest.mark.native
 
 SOURCE = Path(__file__).parent / "programs" / "copies_in_a_row.cu"
-# name -> toolchain, level, host compiler
-BUILDS = {
-    "O0": ("13.0", 0, "g++"),
-    "O2": ("13.0", 2, "g++"),
-    "O3": ("13.5", 3, "g++"),
-    "hosted-O0": ("13.0", 0, CLANG),
-    "hosted-O2": ("13.0", 2, CLANG),
-    "clang-O0": ("clang-12.9", 0, "g++"),
-    "clang-O3": ("clang-12.9", 3, "g++"),
-}
 START = 2  # the handshake, and the synchronization before the scenario
 
 
@@ -89,11 +80,7 @@ def test_round_trips(
     toolchain: Callable[..., Toolchain],
     marked: Callable[[str], str],
 ) -> None:
-    name, level, host = BUILDS[build]
-    program = compile_program(
-        toolchain(name, host_compiler=host), [SOURCE], "copies_in_a_row", Build(level, "compute_75")
-    )
-    check(guest, marked, program, case, level)
+    check(guest, marked, compiled(SOURCE, build, toolchain), case, level_of(build))
 
 
 @pytest.mark.parametrize("level", [0, 2])

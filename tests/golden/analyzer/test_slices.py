@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compiler_builds import BUILDS, compiled, level_of
 from corpus_tools import slice_programs, slices
 from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.loader import elf
@@ -21,7 +22,7 @@ from farlane.analyzer.manifest.build import build
 from farlane.analyzer.slices import encode, reasons
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
-from farlane.frontend.devtools.toolchain import CLANG, Toolchain
+from farlane.frontend.devtools.toolchain import Toolchain
 
 FOLDER = Path(__file__).with_name("slices")
 EXPECTED: dict[str, dict[str, Any]] = tomllib.loads((FOLDER / "expected.toml").read_text())
@@ -33,24 +34,7 @@ MAY_BE_STUCK = {
     "moving_destination",
     "moving_source",
 }  # by what is read
-# name -> toolchain, level, host compiler
-BUILDS = {
-    "O0": ("13.0", 0, "g++"),
-    "O2": ("13.0", 2, "g++"),
-    "O3": ("13.5", 3, "g++"),
-    "hosted-O0": ("13.0", 0, CLANG),
-    "hosted-O2": ("13.0", 2, CLANG),
-    "clang-O0": ("clang-12.9", 0, "g++"),
-    "clang-O3": ("clang-12.9", 3, "g++"),
-}
 pytestmark = pytest.mark.native
-
-
-def compiled(unit: str, build: str, toolchain: Callable[..., Toolchain]) -> Path:
-    name, level, host = BUILDS[build]
-    return compile_program(
-        toolchain(name, host_compiler=host), [FOLDER / f"{unit}.cu"], unit, Build(level, "compute_75")
-    )
 
 
 def expected(unit: str, level: int) -> dict[str, Any]:
@@ -62,8 +46,8 @@ def expected(unit: str, level: int) -> dict[str, Any]:
 @pytest.mark.parametrize("build", ["O0", "O2", "O3"])
 @pytest.mark.parametrize("unit", list(EXPECTED))
 def test_what_is_expected(unit: str, build: str, toolchain: Callable[..., Toolchain]) -> None:
-    _, found = slices.sliced(compiled(unit, build, toolchain))
-    wanted = expected(unit, BUILDS[build][1])
+    _, found = slices.sliced(compiled(FOLDER / f"{unit}.cu", build, toolchain))
+    wanted = expected(unit, level_of(build))
     assert set(found) == set(wanted)
     wrong = {}
     for name, row in wanted.items():
@@ -76,7 +60,7 @@ def test_what_is_expected(unit: str, build: str, toolchain: Callable[..., Toolch
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("unit", [unit for unit, rows in EXPECTED.items() if "slice" in rows.values()])
 def test_executions(unit: str, build: str, toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
-    path = compiled(unit, build, toolchain)
+    path = compiled(FOLDER / f"{unit}.cu", build, toolchain)
     program, found = slices.sliced(path)
     held = [(name, each.slice) for name, all_ in found.items() for each in all_ if each.slice is not None]
     assert held
@@ -94,7 +78,7 @@ def test_executions(unit: str, build: str, toolchain: Callable[..., Toolchain], 
 
 def test_a_wrong_slice_is_seen(toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
     """The comparison can fail: of a slice with one operation changed it says so."""
-    path = compiled("loops", "O2", toolchain)
+    path = compiled(FOLDER / "loops.cu", "O2", toolchain)
     program, found = slices.sliced(path)
     slice_ = found["counted_too"][0].slice
     assert slice_ is not None
@@ -111,7 +95,7 @@ def test_every_reason_is_a_word_of_the_page(toolchain: Callable[..., Toolchain])
     for reason in reasons.ALL:
         assert reason in page, reason
     for unit in EXPECTED:
-        for all_ in slices.sliced(compiled(unit, "O2", toolchain))[1].values():
+        for all_ in slices.sliced(compiled(FOLDER / f"{unit}.cu", "O2", toolchain))[1].values():
             for each in all_:
                 assert (each.slice is None) == (each.reason in reasons.ALL)
                 if each.slice is not None:
@@ -139,7 +123,7 @@ def test_random_programs(seed: int, toolchain: Callable[..., Toolchain], tmp_pat
 
 def test_programs_run_with_such_manifests(toolchain: Callable[..., Toolchain], guest: Guest, tmp_path: Path) -> None:
     """The shim takes a manifest with slices, and does as it does without."""
-    path = compiled("runs", "O2", toolchain)
+    path = compiled(FOLDER / "runs.cu", "O2", toolchain)
     image, report = elf.load(path), analyze(path)
     made = build(image, report, report.permissions)
     assert len(made.slices) == 2

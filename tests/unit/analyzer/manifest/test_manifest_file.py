@@ -219,7 +219,7 @@ JOINED = dataclasses.replace(
     sites=(),
     loops=(),
     joined=(
-        JoinedCopy(0x1400, "nobody looks", True, (Range(0x4010, 8, False), Range(16, 4, True))),
+        JoinedCopy(0x1400, "no code looks", True, (Range(0x4010, 8, False), Range(16, 4, True))),
         JoinedCopy(0x1500, "so"),
     ),
 )

@@ -126,12 +126,18 @@ def test_sessions_of_one_owner_use_up_their_share_together(scheduler: Scheduler)
     second.end(other)
 
 
-def test_a_session_that_is_interrupted_waits_no_longer(scheduler: Scheduler) -> None:
+def one_works_and_one_waits(scheduler: Scheduler) -> tuple[Session, threading.Thread, Session, threading.Thread]:
+    """Two sessions and their threads, where there is one place."""
     first, second = Session(scheduler), Session(scheduler)
     one = first.work()
     assert first.entered.wait(SECONDS)
     two = second.work()
     until(lambda: scheduler.served(second.number)[3])  # type: ignore[index]
+    return first, one, second, two
+
+
+def test_a_session_that_is_interrupted_waits_no_longer(scheduler: Scheduler) -> None:
+    first, one, second, two = one_works_and_one_waits(scheduler)
     second.direct.interrupt()
     assert second.entered.wait(SECONDS)
     second.end(two)
@@ -139,11 +145,7 @@ def test_a_session_that_is_interrupted_waits_no_longer(scheduler: Scheduler) -> 
 
 
 def test_a_session_that_has_ended_asks_no_longer(scheduler: Scheduler) -> None:
-    first, second = Session(scheduler), Session(scheduler)
-    one = first.work()
-    assert first.entered.wait(SECONDS)
-    two = second.work()
-    until(lambda: scheduler.served(second.number)[3])  # type: ignore[index]
+    first, one, second, two = one_works_and_one_waits(scheduler)
     scheduler.leave(first.number)
     assert second.entered.wait(SECONDS)
     assert scheduler.served(first.number) is None
