@@ -29,7 +29,12 @@ RUNS = 9
 SESSIONS = 8  # opened at once, for what one takes
 PROGRAMS = Path(__file__).parents[1] / "tests/native/registry.toml"
 FARLANE = str(Path(sys.executable).with_name("farlane"))
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
+# As a user's: where Python may not keep what it has compiled (PYTHONDONTWRITEBYTECODE), each start compiles all modules anew.
+ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if not name.startswith("FARLANE_") and name != "PYTHONDONTWRITEBYTECODE"
+}
 
 
 def timed(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:

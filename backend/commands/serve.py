@@ -41,7 +41,6 @@ from farlane.backend.server.endpoint import EndpointError, is_encrypted, parse
 from farlane.backend.server.parent import end_with_parent
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
-from farlane.backend.workers.session import SessionProcesses
 
 log = logging.getLogger("farlane.server")
 
@@ -127,7 +126,10 @@ def _what(arguments: argparse.Namespace, host: Host) -> str:
     text: str = arguments.device
     if arguments.device == "cupy":
         text += ": " + ", ".join(each.name for each in host.descriptions)
-    if isinstance(host.device, SessionProcesses):
+    if not isinstance(host.device, Device):
+        from farlane.backend.workers.session import SessionProcesses
+
+        assert isinstance(host.device, SessionProcesses)
         sharing = f", sharing by {host.device.pool.sharing}" if arguments.device == "cupy" else ""
         confined = "a confined process" if host.device.pool.confined else "a process"
         users = host.device.pool.users

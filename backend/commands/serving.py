@@ -32,14 +32,13 @@ from farlane.backend.host.spans import Sink
 from farlane.backend.memory import replacement
 from farlane.backend.server.endpoint import FORMS
 from farlane.backend.system import log as logs
-from farlane.backend.workers import confinement, memory, users
-from farlane.backend.workers.pool import WorkerPool
-from farlane.backend.workers.session import SessionProcesses
+from farlane.backend.workers import memory, users
 from farlane.backend.workers.sharing import Sharing
 from farlane.backend.workers.users import Users
 
 if TYPE_CHECKING:
     from farlane.backend.observing.otlp import Exporter
+    from farlane.backend.workers.session import SessionProcesses
 
 log = logging.getLogger("farlane.workers")
 
@@ -195,7 +194,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers-per-gpu",
         type=parse_positive,
         metavar="N",
-        help="sessions of one GPU at once (default: as --sessions)",
+        help="sessions of one GPU at once (default: as many as --sessions lets in)",
     )
     parser.add_argument(
         "--gpu-sharing",
@@ -299,6 +298,10 @@ def open_device(
             "sessions of --shared-memory are threads of one process, which --workers process does not give them: "
             "say --workers thread, or leave it out"
         )
+    from farlane.backend.workers import confinement  # the embedded host starts sooner without them
+    from farlane.backend.workers.pool import WorkerPool
+    from farlane.backend.workers.session import SessionProcesses
+
     confined = not gpu and arguments.confine != "off"
     if confined:
         for option, value in (
@@ -320,7 +323,7 @@ def open_device(
             options=options,
             gpus=(arguments.gpu or [0]) if gpu else (),
             warm=arguments.warm,
-            limit=arguments.workers_per_gpu or arguments.sessions,
+            limit=arguments.workers_per_gpu,
             sharing=arguments.gpu_sharing,
             logged=logs.Wanted(arguments.log_level, arguments.log_format),
             confined=confined,
@@ -353,6 +356,8 @@ def _users(asked: Users | str | None, confined: bool) -> Users | None:
     elif not users.may_change():
         why = "the host does not run as root"
     else:
+        from farlane.backend.workers import confinement
+
         why = users.hindrance(found.first, confinement.variables(os.environ))
     if not why:
         return found

@@ -13,9 +13,10 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from farlane.backend.memory.planner.trace import Access
+if TYPE_CHECKING:
+    from farlane.backend.memory.planner.trace import Access
 
 DEFAULT = "future"  # moves the fewest bytes in real sessions: docs/results.md
 

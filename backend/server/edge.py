@@ -17,7 +17,6 @@ from farlane.backend.host.host import Host
 from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.plane import Security, Server
 from farlane.backend.security.folder import Folder, SecurityError
-from farlane.backend.security.gate import Gate
 from farlane.backend.server.endpoint import (
     RINGS_NAME,
     Endpoint,
@@ -30,6 +29,7 @@ from farlane.backend.server.service import Service
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Call, Kind
+    from farlane.backend.security.gate import Gate
 
 log = logging.getLogger("farlane.server")
 
@@ -140,6 +140,8 @@ class Edge:
     def _secure(self) -> Security:
         if self._folder is None:
             raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
+        from farlane.backend.security.gate import Gate  # a host without TLS starts sooner without it
+
         self._gate = Gate(self._folder, [each.backend for each in self._host.descriptions])
         try:
             return Security(*map(str, (self._folder.certificate, self._folder.key, self._folder.authority)))

@@ -46,7 +46,7 @@ class WorkerPool:
         options: what each worker opens the device with.
         gpus: the GPUs to place sessions on; empty for a device that is no GPU.
         warm: workers of each GPU that wait for a session.
-        limit: sessions on one GPU at once.
+        limit: sessions on one GPU at once; None: as many as come.
         confined: they give up what a session does not need (confinement.py).
         beside: memory that each may take beside its session's device memory (memory.py); None: they are not watched.
         users: whom they run as; None: the host's user.
@@ -59,7 +59,7 @@ class WorkerPool:
         *,
         gpus: Sequence[int] = (),
         warm: int = 1,
-        limit: int = 64,
+        limit: int | None = None,
         sharing: Sharing = Sharing.TIME,
         options: DeviceOptions = DEFAULT,
         logged: logs.Wanted = logs.DEFAULT,
@@ -150,7 +150,7 @@ class WorkerPool:
         """
         with self._changed:
             place = min(self._places, key=lambda each: each.busy)
-            if place.busy >= self._limit:
+            if self._limit is not None and place.busy >= self._limit:
                 raise Refused(
                     Reason.BUSY,
                     f"every GPU serves {self._limit} sessions already: try again later, or start the host with a higher "
@@ -237,7 +237,7 @@ class WorkerPool:
         if any(place.starting for place in self._places):
             return None  # a session waits for one: it comes first
         for place in self._places:
-            if len(place.warm) < min(self._warm, self._limit - place.busy):
+            if len(place.warm) < (self._warm if self._limit is None else min(self._warm, self._limit - place.busy)):
                 return place
         return None
 

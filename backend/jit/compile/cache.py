@@ -18,13 +18,12 @@ import json
 import logging
 import os
 import struct
-from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.runtime.structures import ABI_VERSION
-from farlane.backend.system import files
+from farlane.backend.system import files, flat
 
 MAX_BYTES = 256 << 20
 _MAGIC = b"FARLJIT1"
@@ -41,17 +40,16 @@ def _digest() -> bytes:
     """Of this package, and of what links its objects: any change of the generator makes new entries."""
     digest = hashlib.sha256()
 
-    def walk(folder: object) -> None:
-        items = sorted(folder.iterdir(), key=lambda item: item.name)  # type: ignore[attr-defined]
-        for item in items:
+    def walk(folder: Path) -> None:
+        for item in sorted(folder.iterdir()):
             if item.is_dir() and item.name != "__pycache__":
                 walk(item)
             elif item.name.endswith((".py", ".ll")):
                 digest.update(item.name.encode())
                 digest.update(item.read_bytes())
 
-    walk(resources.files("farlane.backend.jit"))
-    digest.update(resources.files("farlane.backend.system").joinpath("flat.py").read_bytes())
+    walk(Path(__file__).parents[1])
+    digest.update(Path(flat.__file__).read_bytes())
     return digest.digest()
 
 
