@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm guest-package test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -18,7 +18,7 @@ help:
 	@echo "make test-glibc   programs with their runtime linked in, on other versions of glibc (Debian 11 to 13); downloads 250 MB"
 	@echo "make demo-vm    a virtual machine (QEMU) as guest: the demo programs in all three modes, beside outside"
 	@echo "make test-vm    the tests that boot virtual machines"
-	@echo "make guest-package  dist/farlane-guest_VERSION_amd64.deb; make test-packages: installs it into clean Debian systems"
+	@echo "make packages   sdist, wheel, Debian packages and SBOMs into dist/; make test-packages: installs them into clean Debian systems"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
@@ -56,8 +56,8 @@ test-vm: install
 	@$(call NEEDS,qemu-system-x86_64,qemu-system-x86)
 	$(BIN)/python -m pytest -m vm tests/e2e/test_vm.py $(PYTEST_ARGS)
 
-guest-package: install
-	@$(BIN)/python frontend/devtools/guest_package.py dist
+packages: install
+	@$(BIN)/python -m farlane.frontend.devtools.packages dist $(PACKAGES)
 
 test-packages: install
 	@$(call NEEDS,debootstrap,debootstrap)

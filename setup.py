@@ -14,6 +14,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "frontend" / "shim"))
+import stripping  # noqa: E402
+
 LIBRARIES = (
     "libfarlane_core.so",
     "libcudart.so.12",
@@ -49,7 +52,7 @@ class BuildShim(Command):
             target = Path(self.build_lib) / "farlane" / "frontend" / "lib"
             self.mkpath(str(target))
             for name in LIBRARIES:
-                self.copy_file(str(ROOT / "frontend" / "lib" / name), str(target / name))
+                stripping.copy(ROOT / "frontend" / "lib" / name, target / name)
 
     def get_source_files(self):
         return []
@@ -79,7 +82,7 @@ class BuildPlane(Command):
         if not self.editable_mode:
             target = Path(self.build_lib) / "farlane" / "backend" / "plane"
             self.mkpath(str(target))
-            self.copy_file(str(ROOT / "backend" / "plane" / PLANE), str(target / PLANE))
+            stripping.copy(ROOT / "backend" / "plane" / PLANE, target / PLANE)
 
     def get_source_files(self):
         return []

@@ -38,7 +38,7 @@ from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import EndpointError, is_encrypted, parse
-from farlane.backend.server.parent import end_with_parent
+from farlane.backend.server.parent import end_with_parent, tell_ready
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
 
@@ -164,6 +164,7 @@ def _announce(ready_fd: int | None, device: str, endpoints: list[str]) -> None:
     if ready_fd is not None:
         with os.fdopen(ready_fd, "w") as ready:
             ready.writelines(f"{endpoint}\n" for endpoint in endpoints)
+    tell_ready()
 
 
 command = ServeCommand()

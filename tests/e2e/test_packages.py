@@ -1,6 +1,6 @@
-"""The Debian package farlane-guest: what is in it, that lintian finds nothing, and that clean systems run programs with it. And the wheel.
+"""What `make packages` makes: the same bytes twice, as auditwheel and lintian want it, and clean systems run programs with it.
 
-`make test-packages` installs debootstrap and lintian where it may and runs this. The host runs outside, on this machine.
+`make test-packages` installs debootstrap and lintian where it may and runs this.
 """
 
 from __future__ import annotations
@@ -10,31 +10,27 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import roots
 from farlane.frontend import shim_library
-from farlane.frontend.devtools import debian, guest_package, registry
+from farlane.frontend.devtools import debian, registry
 from farlane.frontend.devtools.guest import Guest
+from farlane.frontend.devtools.packages import guest as guest_package
+from farlane.frontend.devtools.packages import host as host_package
+from farlane.frontend.devtools.packages import wheels
+from farlane.frontend.devtools.packages.host import Release
 from farlane.frontend.devtools.toolchain import Toolchain, cache_folder, locked
+from waiting import eventually
 
 pytestmark = [pytest.mark.packages, pytest.mark.timeout(1800), pytest.mark.xdist_group("packages")]
 
-ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = {entry.name: entry for entry in registry.load(Path(__file__).parents[1] / "native/registry.toml")}
 RELEASES = ("bullseye", "bookworm", "trixie")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if platform.machine() != "x86_64":
-        pytest.skip(f"farlane-guest is made for x86-64 only, this machine is {platform.machine()}")
-    if shutil.which("dpkg-deb") is None:
-        pytest.skip("dpkg-deb is not installed")
-    return guest_package.build(tmp_path_factory.mktemp("package"))
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +49,30 @@ def program(toolchain: Callable[[str], Toolchain], tmp_path_factory: pytest.Temp
     return folder / "vecadd"
 
 
-def clean_root(release: str) -> Path:
-    """A minimal system of the release, as debootstrap makes it; skips where that cannot be."""
+def package_index() -> list[str]:
+    """Folders of this machine that pip's settings name, for a clean system: certificates, wheels, and how names are resolved."""
+    named = [Path(value) for name, value in os.environ.items() if name.startswith("PIP_") and value.startswith("/")]
+    return [
+        str(path)
+        for path in (*(each.parent if each.is_file() else each for each in named), Path("/etc/ssl"))
+        if path.is_dir()
+    ]
+
+
+def clean_root(release: str, packages: Sequence[str] = ()) -> Path:
+    """A minimal system of the release, as debootstrap makes it, with these packages; skips where that cannot be."""
     if shutil.which("debootstrap") is None:
         pytest.skip("debootstrap is not installed")
     if os.geteuid() != 0:
         pytest.skip("debootstrap needs root's rights")
-    root = cache_folder() / "roots" / f"clean-{release}"
+    root = cache_folder() / "roots" / "-".join(("clean", release, *packages))
     root.parent.mkdir(parents=True, exist_ok=True)
     with locked(root.with_suffix(".lock")):
         if not root.exists():
             partial = root.with_suffix(".new")
             shutil.rmtree(partial, ignore_errors=True)
-            command = ["debootstrap", "--variant=minbase", release, str(partial), debian.MIRROR]
+            include = [f"--include={','.join(packages)}"] if packages else []
+            command = ["debootstrap", "--variant=minbase", *include, release, str(partial), debian.MIRROR]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 pytest.skip(f"debootstrap cannot make Debian {release} here: {done.stdout[-300:]}{done.stderr[-300:]}")
@@ -73,19 +80,69 @@ def clean_root(release: str) -> Path:
     return root
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the wheel is for this machine's glibc except on x86-64")
-def test_the_wheel_runs_where_its_name_says(tmp_path: Path) -> None:
-    """auditwheel looks at the symbols that its libraries need. They are built already."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
-    subprocess.run(command, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheels.build_sdist(tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if platform.machine() != "x86_64":
+        pytest.skip("the wheel is for this machine's glibc except on x86-64")
+    return wheels.build_wheel(sdist, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """farlane-guest."""
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("dpkg-deb is not installed")
+    return guest_package.build(wheel, tmp_path_factory.mktemp("package"))
+
+
+@pytest.fixture(scope="module", params=host_package.RELEASES, ids=lambda release: release.name)
+def host(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Release]:
+    """farlane-host of a release."""
+    return host_package.build(wheel, request.param, tmp_path_factory.mktemp("host")), request.param
+
+
+def test_the_wheel_of_the_sdist_runs_where_its_name_says(wheel: Path) -> None:
+    """auditwheel looks at the symbols that its libraries need."""
     assert wheel.name.endswith("-manylinux_2_28_x86_64.whl")
     done = subprocess.run([sys.executable, "-m", "auditwheel", "show", str(wheel)], capture_output=True, text=True)
     assert 'following platform tag: "manylinux_2_28_x86_64"' in done.stdout, done.stdout + done.stderr
 
 
-def test_two_builds_give_the_same_bytes(package: Path, tmp_path: Path) -> None:
-    assert guest_package.build(tmp_path).read_bytes() == package.read_bytes()
+def test_two_builds_of_the_sdist_and_the_wheel_give_the_same_bytes(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+    """The second wheel is built from nothing: cargo finds nothing that it has built."""
+    again = wheels.build_sdist(tmp_path)
+    assert again.read_bytes() == sdist.read_bytes()
+    assert wheels.build_wheel(again, tmp_path, tmp_path / "target").read_bytes() == wheel.read_bytes()
+
+
+def test_the_wheel_needs_two_commands_in_a_clean_system(wheel: Path, program: Path, tmp_path: Path) -> None:
+    """`pip install` and `farlane run`, in Debian with Python and no compiler."""
+    root = tmp_path / "root"
+    subprocess.run(["cp", "-a", str(clean_root("bookworm", ("python3-venv",))), str(root)], check=True)
+    places = ["/proc", "/dev", str(program.parent), str(wheel.parent), *package_index()]
+    environment = ENVIRONMENT | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return roots.enter(root, places, command, environment, 600, Path("/"))
+
+    assert run("python3", "-m", "venv", "/opt/farlane").returncode == 0
+    installed = run("/opt/farlane/bin/pip", "install", "--quiet", str(wheel))
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    for mode in shim_library.MODES:
+        done = run("/opt/farlane/bin/farlane", "run", "--defer", mode, "--", str(program))
+        assert (done.returncode, done.stdout) == (0, ENTRIES["vecadd"].expected), done.stderr
+
+
+def test_two_builds_of_the_debian_packages_give_the_same_bytes(
+    package: Path, host: tuple[Path, Release], wheel: Path, tmp_path: Path
+) -> None:
+    assert guest_package.build(wheel, tmp_path).read_bytes() == package.read_bytes()
+    assert host_package.build(wheel, host[1], tmp_path).read_bytes() == host[0].read_bytes()
 
 
 def test_it_holds_the_shim_and_the_launcher_and_configures_nothing(package: Path) -> None:
@@ -95,12 +152,87 @@ def test_it_holds_the_shim_and_the_launcher_and_configures_nothing(package: Path
     assert {name for name in names if not name.startswith("usr/share/")} == {*libraries, "usr/bin/farlane-run"}
 
 
-def test_lintian_finds_nothing(package: Path) -> None:
+def lintian(package: Path) -> None:
     if shutil.which("lintian") is None:
         pytest.skip("lintian is not installed")
     command = ["lintian", "--allow-root", "--fail-on", "error,warning", str(package)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_lintian_finds_nothing(package: Path) -> None:
+    lintian(package)
+
+
+def test_lintian_finds_nothing_in_the_host(host: tuple[Path, Release]) -> None:
+    lintian(host[0])
+
+
+def test_the_unit_is_one_that_systemd_takes(host: tuple[Path, Release], tmp_path: Path) -> None:
+    """And one that leaves the service little: systemd's own measure goes from 0 (nothing) to 10."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    subprocess.run(["dpkg-deb", "--extract", str(host[0]), str(tmp_path)], check=True)
+    unit = tmp_path / "usr/lib/systemd/system/farlane-host.service"
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=25", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    command = ["systemd-analyze", "verify", "--recursive-errors=no", f"--root={tmp_path}", "farlane-host.service"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "farlane-host.service:" not in done.stderr, done.stderr
+
+
+def test_a_clean_system_serves_guests(host: tuple[Path, Release], program: Path, tmp_path: Path) -> None:
+    """As the service does it: set up by its first start, with TLS, a token and confined processes. Removed without a trace."""
+    package, release = host
+    root = tmp_path / "root"
+    needed = ("python3", "systemd", "libstdc++6")
+    subprocess.run(["cp", "-a", str(clean_root(release.name, needed)), str(root)], check=True)
+    places = ["/proc", "/dev", str(package.parent), str(tmp_path)]
+
+    def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return roots.enter(root, places, command, ENVIRONMENT | variables, 600, Path("/"))
+
+    installed = run("dpkg", "--install", str(package))
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    assert run("id", "--user", "--name", "farlane").stdout == "farlane\n"
+    state = {"FARLANE_HOST_FOLDER": "/var/lib/farlane/host", "STATE_DIRECTORY": "/var/lib/farlane"}
+    setup = run("/usr/lib/farlane-host/setup", **state)
+    assert setup.returncode == 0, setup.stderr
+    listed = run("farlane", "token", "list", **state)
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+    assert "first" in listed.stdout
+    script = f"""
+        farlane serve --listen farlane+tls://127.0.0.1:0 --ready-fd 3 3>{tmp_path}/ready & host=$!
+        while ! [ -s {tmp_path}/ready ] && kill -0 $host; do sleep 0.2; done
+        while ! [ -e {tmp_path}/done ]; do sleep 0.2; done
+        kill $host; wait $host
+    """
+    with ThreadPoolExecutor() as pool:
+        serving = pool.submit(run, "sh", "-c", script, **state)
+        try:
+            eventually(lambda: (tmp_path / "ready").exists() and (tmp_path / "ready").read_text(), 120)
+            secret = (root / "var/lib/farlane/first-token").read_text().strip()
+            variables = {"FARLANE_CA": str(root / "var/lib/farlane/host/ca.pem"), "FARLANE_TOKEN": secret}
+            command = [
+                str(shim_library.FOLDER / shim_library.LAUNCHER),
+                "--host",
+                (tmp_path / "ready").read_text().strip(),
+            ]
+            done = subprocess.run(
+                [*command, "--", str(program)], env=os.environ | variables, capture_output=True, text=True, timeout=300
+            )
+        finally:
+            (tmp_path / "done").touch()
+        served = serving.result()
+    assert (done.returncode, done.stdout) == (0, ENTRIES["vecadd"].expected), done.stderr + served.stderr
+    assert run("dpkg", "--purge", "farlane-host").returncode == 0
+    left = [
+        path
+        for place in ("usr/lib/farlane-host", "var/lib/farlane", "usr/bin/farlane")
+        if (path := root / place).exists()
+    ]
+    assert not left
 
 
 @pytest.mark.parametrize("release", RELEASES)

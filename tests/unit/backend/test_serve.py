@@ -143,6 +143,25 @@ def test_ready_fd(tmp_path: Path) -> None:
         process.wait()
 
 
+@pytest.mark.parametrize("abstract", [False, True])
+def test_a_service_manager_learns_that_it_listens(tmp_path: Path, abstract: bool) -> None:
+    address = f"\0farlane-test-{os.getpid()}" if abstract else f"{tmp_path}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.settimeout(60)
+        process = subprocess.Popen(
+            arguments("--listen", f"unix://{tmp_path}/s"),
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "NOTIFY_SOCKET": address.replace("\0", "@", 1)},
+        )
+        try:
+            assert manager.recv(100) == b"READY=1"
+            assert describe(f"unix://{tmp_path}/s")
+        finally:
+            process.kill()
+            process.wait()
+
+
 def test_dies_with_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "s"
     code = (

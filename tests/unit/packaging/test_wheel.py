@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from farlane.frontend.devtools.packages import wheels
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -19,11 +20,7 @@ def modes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """The files, with their modes, of a wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
     source = tmp_path_factory.mktemp("source")
     target = tmp_path_factory.mktemp("wheel")
-    archive = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-    for name in archive.decode().split("\0"):
-        if name and (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, source / name)
+    wheels.copy_tracked(source)
     # The shim's own build is what `make install` did; here its libraries are only to arrive in the wheel.
     (source / "frontend" / "shim" / "build.py").write_text("")
     (source / "backend" / "plane" / "build.py").write_text("")

@@ -1,0 +1,24 @@
+"""`make packages`: what users install, built into one folder.
+
+- wheels.py: the sdist, and the wheel that is built from it
+- debian_package.py: how a Debian package is written, so that the same files give the same bytes
+- guest.py: farlane-guest, the shim and its launcher
+- host.py: farlane-host, a host with all it needs but Python, and its systemd unit
+- sbom.py: what is in them (CycloneDX)
+- __main__.py: all of them
+
+Every file is dated as `TIME` says, so that a package says nothing of when and where it was built.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+TIME = 1767225600  # 2026-01-01
+
+
+def version() -> str:
+    found: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    return found
