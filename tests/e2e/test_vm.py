@@ -117,7 +117,8 @@ def test_the_host_restarts(vm: VirtualMachine, host: TlsHost) -> None:
     vm.wait_for("\n:", 120, began)
     said = vm.output[began:]
     assert "46 cudaErrorDevicesUnavailable" in said
-    assert said.count("lost: the host closed the connection; it could not be resumed") == 1, said
+    # The host may be back before the time for resuming ends: it then refuses, and says so.
+    assert said.count("lost: the host closed the connection; ") == 1, said
     status, output = vm.run(line(host, "patient", "3"))
     assert status == 0, output
     assert "PASS" in output

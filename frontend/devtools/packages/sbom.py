@@ -56,9 +56,11 @@ def document(package: str, components: Iterable[Component]) -> str:
         serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"farlane/{version()}/{package}"),
     )
     found.metadata.timestamp = datetime.fromtimestamp(TIME, UTC)
-    found.metadata.component = Component(
+    whole = Component(
         name="farlane", version=version(), type=ComponentType.APPLICATION, description=package, bom_ref=package
     )
+    found.metadata.component = whole
+    found.register_dependency(whole, found.components)
     return JsonV1Dot6(found).output_as_string(indent=1) + "\n"
 
 

@@ -127,8 +127,9 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
         cause = deeper;
     }
     let text = cause.to_string();
-    // HTTP/2's words for it, which carry no kind of error that could be asked for.
-    let ended = ["broken pipe", "connection reset", "unexpected end of file"].iter().any(|words| text.contains(words));
+    // HTTP/2's and rustls's words for it, which carry no kind of error that could be asked for.
+    let ended = ["broken pipe", "connection reset", "unexpected end of file", "close_notify"];
+    let ended = ended.iter().any(|words| text.contains(words));
     if ended {
         "the host closed the connection".to_owned()
     } else {
