@@ -12,6 +12,8 @@ Every file is dated as `TIME` says, so that a package says nothing of when and w
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -22,3 +24,11 @@ TIME = 1767225600  # 2026-01-01
 def version() -> str:
     found: str = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     return found
+
+
+def run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    """Raises CalledProcessError, with what the command wrote."""
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.stderr.write(done.stdout + done.stderr)
+        done.check_returncode()

@@ -9,13 +9,12 @@ the package index for what the wheel depends on.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from farlane.frontend.devtools.packages import debian_package, sbom, version
+from farlane.frontend.devtools.packages import debian_package, run, sbom, version
 from farlane.frontend.devtools.packages.debian_package import Recipe, write
 
 NAME = "farlane-host"
@@ -169,6 +168,7 @@ OVERRIDES = """\
 farlane-host: embedded-library
 farlane-host: custom-library-search-path
 farlane-host: hardening-no-fortify-functions
+farlane-host: hardening-no-relro
 farlane-host: library-not-linked-against-libc
 farlane-host: shared-library-lacks-prerequisites
 farlane-host: statically-linked-binary
@@ -177,6 +177,8 @@ farlane-host: unstripped-static-library
 farlane-host: package-installs-python-pycache-dir
 farlane-host: extra-license-file
 farlane-host: shared-library-is-executable
+# `farlane --help` has it all.
+farlane-host: no-manual-page [usr/bin/farlane]
 # The environment's own interpreter.
 farlane-host: wrong-path-for-interpreter
 farlane-host: incorrect-path-for-interpreter
@@ -213,7 +215,7 @@ def _fill(tree: Path, wheel: Path, release: Release) -> None:
     packages = place / f"lib/python{python}/site-packages"
     _install(wheel, packages, release)
     (place / "bin").mkdir()
-    (place / "bin/python3").symlink_to(f"/usr/bin/python{python}")
+    (place / "bin/python3").symlink_to(f"../../../bin/python{python}")
     write(place / "pyvenv.cfg", f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {python}\n")
     write(place / "bin/farlane", FARLANE, executable=True)
     write(place / "setup", SETUP, executable=True)
@@ -240,11 +242,20 @@ def _install(wheel: Path, target: Path, release: Release) -> None:
         ".".join(map(str, release.python)),
     ]
     command += [word for name in _platforms(release) for word in ("--platform", name)]
-    subprocess.run([*command, str(wheel)], check=True)
+    run([*command, str(wheel)])
     shutil.rmtree(target / "bin", ignore_errors=True)  # commands, which name the interpreter that runs here
     for name in ("direct_url.json", "RECORD", "REQUESTED"):  # where the wheel lay, and what has been removed here
         for path in target.glob(f"*.dist-info/{name}"):
             path.unlink()
+    for path in target.rglob("*"):
+        if path.is_file():
+            path.chmod(0o755 if _is_program(path) else 0o644)
+
+
+def _is_program(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(4)
+    return head.startswith(b"#!") or (head == b"\x7fELF" and ".so" not in path.suffixes)
 
 
 def _platforms(release: Release) -> Iterator[str]:

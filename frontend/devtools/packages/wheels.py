@@ -15,7 +15,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from farlane.frontend.devtools.packages import ROOT, TIME
+from farlane.frontend.devtools.packages import ROOT, TIME, run
+from farlane.frontend.devtools.toolchain import locked
+
+SOURCE = (
+    ROOT / "build/packages"
+)  # where the sdist is unpacked: always there, for the plane's library has the folder's path in it
 
 
 def copy_tracked(target: Path) -> None:
@@ -34,7 +39,7 @@ def build_sdist(target: Path) -> Path:
         source, made = Path(folder) / "source", Path(folder) / "made"
         source.mkdir()
         copy_tracked(source)
-        _run([sys.executable, "-m", "build", "--sdist", "--outdir", str(made), str(source)])
+        run([sys.executable, "-m", "build", "--sdist", "--outdir", str(made), str(source)])
         (built,) = made.glob("*.tar.gz")
         partial = target / f".{built.name}"
         _write_again(built, partial)
@@ -50,9 +55,14 @@ def build_wheel(sdist: Path, target: Path, cargo_target: Path = ROOT / "frontend
     """
     target.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(TIME), "CARGO_TARGET_DIR": str(cargo_target)}
-    with tempfile.TemporaryDirectory(prefix="farlane-wheel-") as made:
-        _run(
-            [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", made, str(sdist)], environment
+    with locked(SOURCE.with_name("packages.lock")), tempfile.TemporaryDirectory(prefix="farlane-wheel-") as made:
+        shutil.rmtree(SOURCE, ignore_errors=True)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(SOURCE, filter="data")
+        (source,) = SOURCE.iterdir()
+        run(
+            [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", made, str(source)],
+            environment,
         )
         (built,) = Path(made).glob("*.whl")
         shutil.copy(built, target / f".{built.name}")
@@ -70,11 +80,3 @@ def _write_again(archive: Path, target: Path) -> None:
                 member.pax_headers = {}
                 new.addfile(member, old.extractfile(member) if member.isfile() else None)
         target.write_bytes(gzip.compress(data.getvalue(), mtime=0))
-
-
-def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    """Raises CalledProcessError, with what the command wrote."""
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        sys.stderr.write(done.stdout + done.stderr)
-        done.check_returncode()
