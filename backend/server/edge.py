@@ -140,7 +140,11 @@ class Edge:
     def _secure(self) -> Security:
         if self._folder is None:
             raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
-        self._gate = Gate(self._folder, [each.backend for each in self._host.descriptions])
+        self._gate = Gate(
+            self._folder,
+            [each.backend for each in self._host.descriptions],
+            used=lambda: self._host.used_by_tokens,
+        )
         try:
             return Security(*map(str, (self._folder.certificate, self._folder.key, self._folder.authority)))
         except OSError as error:
