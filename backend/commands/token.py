@@ -9,17 +9,24 @@ import argparse
 import datetime
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from farlane.backend.commands.host import add_folder, days, folder_of
 from farlane.backend.commands.sizes import parse_bytes, parse_share, parse_weight
 from farlane.backend.device import registry
+from farlane.backend.host.allowances import NOTHING, Used
 from farlane.backend.host.fairness import DEFAULT_WEIGHT
-from farlane.backend.security import certificates, tokens
+from farlane.backend.security import certificates, tokens, usage
 from farlane.backend.security.folder import Folder, SecurityError, write
 
 DAY_SECONDS = 86400
 CERTIFICATE_DAYS = 397
+_TOGETHER = {
+    "--total-memory": "device memory",
+    "--payloads": "data that the host keeps so that it need not be sent again",
+    "--images": "kernels' images",
+}
 
 
 def _number(text: str) -> int:
@@ -35,28 +42,46 @@ def _devices(text: str) -> tuple[str, ...]:
     return names
 
 
-def _line(entry: tokens.Entry, now: float) -> str:
-    state = "valid"
+def _state(entry: tokens.Entry, now: float) -> str:
     if entry.revoked is not None:
-        state = "revoked"
-    elif entry.expires is not None and entry.expires <= now:
-        state = "expired"
+        return "revoked"
+    return "expired" if entry.expires is not None and entry.expires <= now else "valid"
+
+
+def _of(used: int, limit: int | None) -> str:
+    """What is used, and what may be."""
+    return f"{used}/{'-' if limit is None else limit}"
+
+
+def _row(entry: tokens.Entry, used: Used, now: float) -> tuple[str, ...]:
     until = "-" if entry.expires is None else datetime.datetime.fromtimestamp(entry.expires).strftime("%Y-%m-%d")
-    memory = "-" if entry.memory is None else str(entry.memory)
-    sessions = "-" if entry.sessions is None else str(entry.sessions)
-    share = "-" if entry.share is None else f"{100 * entry.share:g}%"
-    devices = ",".join(entry.devices) or "all"
     return (
-        f"{entry.name:<20} {entry.kind:<12} {state:<8} {until:<11} {memory:>14} {sessions:>9} {entry.priority:>9} "
-        f"{entry.weight:>7} {share:>6}  "
-        f"{devices}"
+        entry.name,
+        entry.kind,
+        _state(entry, now),
+        until,
+        _of(used.sessions, entry.sessions),
+        "-" if entry.memory is None else str(entry.memory),
+        _of(used.memory, entry.total_memory),
+        _of(used.payloads, entry.payloads),
+        _of(used.images, entry.images),
+        str(entry.priority),
+        str(entry.weight),
+        "-" if entry.share is None else f"{100 * entry.share:g}%",
+        ",".join(entry.devices) or "all",
     )
 
 
 HEADER = (
-    f"{'NAME':<20} {'KIND':<12} {'STATE':<8} {'EXPIRES':<11} {'SESSION BYTES':>14} {'SESSIONS':>9} {'PRIORITY':>9} "
-    f"{'WEIGHT':>7} {'SHARE':>6}  DEVICES"
-)
+    "NAME", "KIND", "STATE", "EXPIRES", "SESSIONS", "SESSION BYTES", "MEMORY", "PAYLOADS", "IMAGES", "PRIORITY", "WEIGHT",
+    "SHARE", "DEVICES",
+)  # fmt: skip
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 class TokenCommand:
@@ -70,6 +95,8 @@ class TokenCommand:
             "--days", type=days, metavar="N", help="how long it is valid (default: until it is revoked)"
         )
         create.add_argument("--quota", type=parse_bytes, metavar="BYTES", help="device memory of each of its sessions")
+        for option, what in _TOGETHER.items():
+            create.add_argument(option, type=parse_bytes, metavar="BYTES", help=f"{what} of all its sessions together")
         create.add_argument("--sessions", type=_number, metavar="N", help="its sessions at once")
         create.add_argument(
             "--priority",
@@ -101,7 +128,11 @@ class TokenCommand:
             "FARLANE_KEY",
         )
         add_folder(create)
-        add_folder(parts.add_parser("list", help="show the tokens; none can be read from the host again"))
+        add_folder(
+            parts.add_parser(
+                "list", help="show the tokens, what each may use and does use; none can be read from the host again"
+            )
+        )
         revoke = parts.add_parser("revoke", help="let a token in no more; sessions that are open go on")
         revoke.add_argument("name", metavar="NAME")
         add_folder(revoke)
@@ -116,8 +147,10 @@ class TokenCommand:
                 tokens.revoke(folder, arguments.name)
                 print(f"{arguments.name} is revoked")
             else:
-                now = time.time()
-                print("\n".join([HEADER, *(_line(each, now) for each in tokens.read(folder))]))
+                now, used = time.time(), usage.read(folder)
+                print(
+                    _table([HEADER, *(_row(each, used.get(each.name, NOTHING), now) for each in tokens.read(folder))])
+                )
         except SecurityError as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
@@ -145,6 +178,9 @@ class TokenCommand:
             devices=arguments.devices,
             weight=arguments.weight,
             share=arguments.share,
+            total_memory=arguments.total_memory,
+            payloads=arguments.payloads,
+            images=arguments.images,
         )
         tokens.create(folder, entry)
         if not arguments.certificate:

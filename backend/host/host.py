@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
 from farlane.backend.host import fairness as shares
 from farlane.backend.host.accounts import Accounts, How, Totals, Usage
+from farlane.backend.host.allowances import Allowance, Allowances, Limits, Used
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.fairness import Fairness, Served, Terms
 from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
@@ -31,6 +32,7 @@ from farlane.backend.host.remote import Processes, RemoteSession
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session, priority_of
 from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import ImageStore, SessionImages
+from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.resources import Resources
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Admission:
     known_modules: Sequence[bytes]
     manifests: Objects | None = None
     checks: Sequence[str] = ()
+    payload_bytes: int = CACHE_BYTES
 
 
 class Host:
@@ -97,6 +100,7 @@ class Host:
         self._queue = Queue(queue)
         self._open: dict[str, HostedSession | None] = {}  # None: being opened
         self._accounts = Accounts()
+        self._allowances = Allowances()
 
     @property
     def has_processes(self) -> bool:
@@ -118,6 +122,11 @@ class Host:
     @property
     def queue_limit(self) -> int:
         return self._queue.limit
+
+    @property
+    def used_by_tokens(self) -> Mapping[str, Used]:
+        """What the open sessions of each token have."""
+        return self._allowances.used()
 
     @property
     def uptime(self) -> float:
@@ -171,6 +180,7 @@ class Host:
         guest: str = "",
         terms: Terms | None = None,
         patience: Patience | None = None,
+        limits: Limits | None = None,
     ) -> Admission:
         """Opens a session.
 
@@ -183,6 +193,7 @@ class Host:
             guest: a name for who comes, by which code is kept that the session's process compiles; empty: it is not known.
             terms: what it may have of the device's time, by its token.
             patience: how the guest waits where the host is full; None: it does not.
+            limits: what all sessions of its token may have together.
 
         Raises:
             CallGone: the guest has waited, and given up.
@@ -193,7 +204,11 @@ class Host:
         level = priority_of(greeting.priority, priority, self.guest_priority)
         name = self._reserve(level, patience)
         try:
-            session, description = self._open_session(name, tape_version, greeting, quota, entrance, resumption, guest)
+            most = self.quota if quota is None else min(quota, self.quota)
+            allowance = self._allowances.join(name, limits, most, CACHE_BYTES)
+            session, description = self._open_session(
+                name, tape_version, greeting, allowance, entrance, resumption, guest
+            )
         except BaseException:
             self._forget(name)
             raise
@@ -212,7 +227,15 @@ class Host:
         if self.manifests is not None and greeting.mode == "loops":
             manifests = self.manifests.open(peer, greeting.objects)
         return Admission(
-            session, tape_version, session.window, session.quota, description, known, manifests, greeting.checks
+            session,
+            tape_version,
+            session.window,
+            session.quota,
+            description,
+            known,
+            manifests,
+            greeting.checks,
+            allowance.payloads,
         )
 
     def end(self, session: HostedSession, why: str, how: How = How.STOPPED) -> None:
@@ -285,25 +308,28 @@ class Host:
         with self._lock:
             self._open.pop(name, None)
             self._queue.wake()
+        self._allowances.leave(name)
 
     def _open_session(
         self,
         name: str,
         tape_version: int,
         greeting: Greeting,
-        quota: int | None,
+        allowance: Allowance,
         entrance: Entrance | None,
         resumption: Resumption | None,
         guest: str,
     ) -> tuple[HostedSession, Description]:
-        images, checks = SessionImages(self.images), greeting.checks
-        most = self.quota if quota is None else min(quota, self.quota)
+        images, checks = SessionImages(self.images, allowance.images), greeting.checks
+        most, payloads = allowance.memory, allowance.payloads
         if isinstance(self.device, Device):
             said = None if self._spans is None else functools.partial(self._spans, name)
-            return open_session(self.device, most, images, name, tape_version, checks, said), self.description
+            return open_session(self.device, most, images, name, tape_version, checks, said, payloads), self.description
         try:
             digests = greeting.module_digests
-            return self.device.open(name, tape_version, most, checks, images, digests, entrance, resumption, guest)
+            return self.device.open(
+                name, tape_version, most, checks, images, digests, entrance, resumption, guest, payloads
+            )
         except BaseException:
             images.close()
             raise
@@ -317,6 +343,7 @@ def open_session(
     tape_version: int,
     checks: Sequence[str] = (),
     said: Callable[[bytes], None] | None = None,
+    payload_bytes: int = CACHE_BYTES,
 ) -> Session:
     """A session on a device of this process. `said`: see `Session`.
 
@@ -338,7 +365,7 @@ def open_session(
         context.close()
         raise Refused(Reason.DEVICE, error.message) from error
     try:
-        return Session(name, Resources(context, images), tape_version, said)
+        return Session(name, Resources(context, images, payload_bytes), tape_version, said)
     except Exception as error:
         context.close()
         log.exception("a session could not be made")

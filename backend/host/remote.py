@@ -84,6 +84,7 @@ class Processes(Protocol):
         entrance: Entrance | None,
         resumption: Resumption | None,
         guest: str,
+        payload_bytes: int,
     ) -> tuple[RemoteSession, Description]:
         """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. `guest`: whose compiled code it
         finds; empty: none. Raises Refused."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from farlane.backend.device.base import CudaError
@@ -95,6 +95,60 @@ class ImageStore:
             self._bytes -= len(self._entries.pop(digest).image)
 
 
+class OverQuota(CudaError):
+    """A token's sessions use as many images as they may."""
+
+
+class ImageQuota:
+    """The images that the sessions of one token use, each of which counts once.
+
+    Locking: one lock.
+
+    Args:
+        owner: the token's name.
+        limit: bytes; None: no limit.
+    """
+
+    def __init__(self, owner: str, limit: int | None = None) -> None:
+        self.limit = limit
+        self._owner = owner
+        self._lock = threading.Lock()
+        self._uses: Counter[bytes] = Counter()
+        self._sizes: dict[bytes, int] = {}
+
+    @property
+    def used(self) -> int:
+        with self._lock:
+            return sum(self._sizes.values())
+
+    def check(self, digest: bytes, size: int) -> None:
+        """Raises OverQuota: there is no room for it."""
+        with self._lock:
+            self._check(digest, size)
+
+    def take(self, digest: bytes, size: int) -> None:
+        """A session uses it from now on. Raises OverQuota."""
+        with self._lock:
+            self._check(digest, size)
+            self._uses[digest] += 1
+            self._sizes[digest] = size
+
+    def give(self, digest: bytes) -> None:
+        """A session uses it no longer."""
+        with self._lock:
+            self._uses[digest] -= 1
+            if not self._uses[digest]:
+                del self._uses[digest], self._sizes[digest]
+
+    def _check(self, digest: bytes, size: int) -> None:
+        used = sum(self._sizes.values())
+        if self.limit is not None and digest not in self._uses and used + size > self.limit:
+            raise OverQuota(
+                MEMORY_ALLOCATION,
+                f"an image of {size} bytes: the sessions of the token {self._owner} use images of {used} bytes, and may use {self.limit}",
+            )
+
+
 @dataclass
 class _Upload:
     """An image on its way. `failure` is set when it will not be kept; its chunks are then dropped."""
@@ -109,17 +163,24 @@ class _Upload:
 class SessionImages:
     """One session's view of the store: its pins and its upload in progress."""
 
-    def __init__(self, store: ImageStore) -> None:
+    def __init__(self, store: ImageStore, quota: ImageQuota | None = None) -> None:
+        """`quota`: of the session's token."""
         self._store = store
+        self._quota = quota or ImageQuota("")
         self._pinned: dict[bytes, bytes] = {}
         self._upload: _Upload | None = None
 
     def find(self, digest: bytes) -> bytes | None:
-        """The image, from now on there for as long as the session; None when the host does not hold it."""
+        """The image, from now on there for as long as the session; None when the host does not hold it, or the session may not use it."""
         image = self._pinned.get(digest)
         if image is None:
             image = self._store.pin(digest)
             if image is not None:
+                try:
+                    self._quota.take(digest, len(image))
+                except OverQuota:
+                    self._store.unpin(digest)
+                    return None
                 self._pinned[digest] = image
         return image
 
@@ -130,6 +191,11 @@ class SessionImages:
         if not 0 < size <= min(IMAGE_LIMIT, self._store.capacity):
             self._upload.failure = CudaError(MEMORY_ALLOCATION, f"an image of {size} bytes is not accepted")
             raise self._upload.failure
+        try:
+            self._quota.check(digest, size)
+        except OverQuota as error:
+            self._upload.failure = error
+            raise
 
     def chunk(self, data: memoryview) -> None:
         upload = self._upload
@@ -160,7 +226,12 @@ class SessionImages:
         if digest_of(image) != digest:
             raise CudaError(INVALID_KERNEL_IMAGE, "an uploaded image does not have the digest it was announced with")
         if digest not in self._pinned:
-            self._pinned[digest] = self._store.add(digest, image)
+            self._quota.take(digest, len(image))
+            try:
+                self._pinned[digest] = self._store.add(digest, image)
+            except BaseException:
+                self._quota.give(digest)
+                raise
 
     def close(self) -> None:
         """Releases the pins. Idempotent."""
@@ -168,3 +239,4 @@ class SessionImages:
         while self._pinned:
             digest, _ = self._pinned.popitem()
             self._store.unpin(digest)
+            self._quota.give(digest)

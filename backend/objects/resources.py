@@ -90,7 +90,8 @@ class PoisonedRanges:
 class Resources:
     """What the handlers work on."""
 
-    def __init__(self, context: Context, images: SessionImages) -> None:
+    def __init__(self, context: Context, images: SessionImages, payload_bytes: int = CACHE_BYTES) -> None:
+        """`payload_bytes`: of payloads that are kept."""
         self.context = context
         self.images = images
         self.standing = Standing()  # shared with the plane's replay, which remembers launches by their handles
@@ -101,7 +102,7 @@ class Resources:
         self.variables: HandleTable[Variable] = HandleTable("variable")
         self.physical = PhysicalMemory()
         self.poisoned = PoisonedRanges(self.standing)
-        self.payloads = Payloads(CACHE_BYTES)  # shared with the plane's replay
+        self.payloads = Payloads(payload_bytes)  # shared with the plane's replay
 
     def _default_streams(self) -> dict[int, Any]:
         return {number: self.context.default_stream(number) for number in (LEGACY_STREAM, PER_THREAD_STREAM)}

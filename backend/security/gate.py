@@ -16,15 +16,17 @@ import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from farlane.backend.host.allowances import Limits, Used
 from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.security import tokens
 from farlane.backend.security.audit import Audit
 from farlane.backend.security.folder import Folder, SecurityError
+from farlane.backend.security.usage import UsageFile
 
 log = logging.getLogger("farlane.security")
 
@@ -71,6 +73,13 @@ class Grant:
         return None if self.entry is None else self.entry.memory
 
     @property
+    def limits(self) -> Limits | None:
+        """What all its sessions may have together; None: no token bounds that."""
+        if self.entry is None:
+            return None
+        return Limits(self.entry.name, self.entry.total_memory, self.entry.payloads, self.entry.images)
+
+    @property
     def priority(self) -> int | None:
         """The highest that its sessions may have; None: what the host allows guests without a token."""
         return None if self.entry is None else self.entry.priority
@@ -98,6 +107,7 @@ class Gate:
     Args:
         folder: None: no endpoint is encrypted.
         devices: what the host has, by the names of backends.
+        used: what the sessions of each token have, for a file that `farlane token list` reads.
 
     Raises:
         SecurityError: the folder cannot be used.
@@ -108,8 +118,10 @@ class Gate:
         folder: Folder | None = None,
         devices: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
+        used: Callable[[], Mapping[str, Used]] | None = None,
     ) -> None:
         self._folder = folder
+        self._used = used
         self._devices = tuple(devices)
         self._clock = clock
         self._lock = threading.Lock()
@@ -227,9 +239,11 @@ class Gate:
         return ""
 
     def _watch(self) -> None:
-        """Ends the sessions of guests that may come no more."""
-        seen = self._found()
+        """Ends the sessions of guests that may come no more, and writes down what guests use."""
+        assert self._folder is not None
+        seen, usage = self._found(), UsageFile(self._folder)
         while not self._closed.wait(WATCH_SECONDS):
+            self._show(usage)
             with self._lock:
                 if (found := self._found()) != seen:
                     seen = found
@@ -237,6 +251,16 @@ class Gate:
                 past = [stay for stay in self._stays.values() if not stay.why and self._is_past(stay)]
             for stay in past:
                 stay.end(stay.why)
+
+        usage.close()
+
+    def _show(self, usage: UsageFile) -> None:
+        try:
+            if self._used is not None:
+                usage.update(self._used())
+        except SecurityError as error:
+            log.error("what guests use is not shown: %s", error)
+            self._used = None
 
     def _is_past(self, stay: _Stay) -> bool:
         """Whether it has to end. A list that cannot be read revokes nothing: the guest then stays until it expires."""

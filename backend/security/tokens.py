@@ -41,6 +41,10 @@ class Entry:
     revoked: float | None = None
     weight: int = 1  # of each session, beside others of its priority
     share: float | None = None  # of the device's time, of all its sessions together, at most
+    # Bytes of all its sessions together: device memory, payloads that are kept, images.
+    total_memory: int | None = None
+    payloads: int | None = None
+    images: int | None = None
 
 
 def digest_of(secret: bytes) -> str:

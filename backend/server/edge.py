@@ -142,7 +142,11 @@ class Edge:
             raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
         from farlane.backend.security.gate import Gate  # a host without TLS starts sooner without it
 
-        self._gate = Gate(self._folder, [each.backend for each in self._host.descriptions])
+        self._gate = Gate(
+            self._folder,
+            [each.backend for each in self._host.descriptions],
+            used=lambda: self._host.used_by_tokens,
+        )
         try:
             return Security(*map(str, (self._folder.certificate, self._folder.key, self._folder.authority)))
         except OSError as error:

@@ -17,7 +17,7 @@ from farlane.backend.host.greeting import Greeting, Refused, version
 from farlane.backend.host.host import Admission
 from farlane.backend.host.manifests import GuestObject
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
-from farlane.backend.objects.payloads import CACHE_BYTES, CODECS
+from farlane.backend.objects.payloads import CODECS
 from farlane.v1 import session_pb2 as pb
 
 
@@ -119,7 +119,7 @@ def write_welcome(
             known_modules=admission.known_modules,
             manifests=[pb.Manifest(identity=identity, content=content) for identity, content in found],
             wanted_objects=manifests.wanted if manifests is not None else (),
-            payload_cache_bytes=CACHE_BYTES if admission.tape_version >= 2 else 0,
+            payload_cache_bytes=admission.payload_bytes if admission.tape_version >= 2 else 0,
             codecs=CODECS if admission.tape_version >= 2 else (),
             checks=admission.checks,
             rings_ticket=rings_ticket or b"",

@@ -216,6 +216,7 @@ class Service:
             guest=grant.guest,
             terms=grant.terms,
             patience=_Patience(call) if first.waits else None,
+            limits=grant.limits,
         )
         session = admission.session
         ended = _FAILED

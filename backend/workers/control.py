@@ -49,7 +49,7 @@ class Kind(enum.IntEnum):
     SPANS = 25  # when the session did what; its bytes
     KEEP = 24  # compiled code: its name; its bytes
     # both ways
-    IMAGE = 32  # its digest; its bytes
+    IMAGE = 32  # its digest; its bytes, or why the session may not use what it has given
     COMPILER = 33  # wanted; a descriptor of one, or none where it has all that it gets
     CODE = 34  # compiled code by its name; found, its bytes
 

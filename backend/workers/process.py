@@ -33,7 +33,7 @@ from farlane.backend.host.entrance import Resumption
 from farlane.backend.host.greeting import Refused
 from farlane.backend.host.host import Admission, open_session
 from farlane.backend.host.session import Session
-from farlane.backend.objects.images import ImageStore, SessionImages, digest_of
+from farlane.backend.objects.images import SessionImages, digest_of
 from farlane.backend.plane import Call, CallGone, Place, Security, Server
 from farlane.backend.server import messages
 from farlane.backend.server.edge import server_of_process
@@ -42,6 +42,7 @@ from farlane.backend.system import log as logs
 from farlane.backend.workers import confinement
 from farlane.backend.workers.code import HostsCode
 from farlane.backend.workers.control import BULK_LIMIT, TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
+from farlane.backend.workers.images import ForwardedImages
 from farlane.backend.workers.output import StandardError, StandardOutput
 
 log = logging.getLogger("farlane.workers")
@@ -50,21 +51,6 @@ SWITCH_SECONDS = 0.0005
 _GONE_SECONDS = 0.25  # for work to end whose guest has gone
 _FAREWELL_SECONDS = 1.0  # for a guest to take how its session has ended
 _COMPILER_SECONDS = 30.0  # for the host to start a process
-
-
-class _Store(ImageStore):
-    """The worker's images: what its guest uploads goes to the host, too, for other sessions."""
-
-    def __init__(self, control: Control) -> None:
-        super().__init__()
-        self._control = control
-        self.forwarding = False
-
-    def add(self, digest: bytes, image: bytes) -> bytes:
-        held = super().add(digest, image)
-        if self.forwarding:
-            self._control.send(Kind.IMAGE, bulk=image, digest=digest.hex())
-        return held
 
 
 class _Compiler:
@@ -167,7 +153,7 @@ class _Worker:
         self._place = place
         self._compilers = _Compilers(control)
         self._code = HostsCode(control)
-        self._images = _Store(control)
+        self._images = ForwardedImages(control)
         self._server: Server | None = None
         self._token: str | None = None  # what the guest shows to be let in, where it has come by TLS
         self._security: Security | None = None
@@ -227,6 +213,7 @@ class _Worker:
                 wanted["tape_version"],
                 wanted["checks"],
                 self._say_spans if wanted["spans"] else None,
+                wanted["payloads"],
             )
         except Refused as refused:
             self._control.send(Kind.REFUSED, text=refused.message[:TEXT_CHARACTERS])
@@ -257,6 +244,8 @@ class _Worker:
             session.interrupt()
             if self._begun.locked() and not self._over.wait(_GONE_SECONDS):
                 os._exit(1)
+        elif message.kind is Kind.IMAGE:
+            self._images.answered(message)
         elif message.kind is Kind.COMPILER:
             self._compilers.answered(message)
         elif message.kind is Kind.CODE:

@@ -25,7 +25,8 @@ from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.remote import Ended
 from farlane.backend.host.spans import Sink
-from farlane.backend.objects.images import SessionImages
+from farlane.backend.objects.images import OverQuota, SessionImages
+from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.workers import code, control
 from farlane.backend.workers.control import Gone, Kind, Message
 from farlane.backend.workers.pool import WorkerPool
@@ -63,13 +64,14 @@ class SessionProcesses:
         entrance: Entrance | None = None,
         resumption: Resumption | None = None,
         guest: str = "",
+        payload_bytes: int = CACHE_BYTES,
     ) -> tuple[WorkerSession, Description]:
         """Raises Refused."""
         worker = self.pool.take()
         try:
             session = WorkerSession(
                 name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption,
-                code.GuestCode(guest) if guest and self.pool.confined else None, self._spans,
+                code.GuestCode(guest) if guest and self.pool.confined else None, self._spans, payload_bytes,
             )  # fmt: skip
         except BaseException:
             self.pool.release(worker)
@@ -99,6 +101,7 @@ class WorkerSession:
         resumption: Resumption | None = None,
         kept: code.GuestCode | None = None,
         spans: Sink | None = None,
+        payload_bytes: int = CACHE_BYTES,
     ) -> None:
         """Opens the session in its worker.
 
@@ -109,6 +112,7 @@ class WorkerSession:
             resumption: where it outlives its connection.
             kept: compiled code that it may find, and add to.
             spans: takes when it did what.
+            payload_bytes: of payloads that it keeps.
 
         Raises:
             Refused: the device has no room for it, or the worker has ended.
@@ -148,6 +152,7 @@ class WorkerSession:
                 grace=resumption and resumption.grace,
                 keeps_code=kept is not None,
                 spans=spans is not None,
+                payloads=payload_bytes,
             )
             with self._control.receive() as message:
                 kind, fields = message.kind, message.fields
@@ -248,7 +253,8 @@ class WorkerSession:
                 self._answers, self._answered = self._answers + 1, time.monotonic()
                 self._changed.notify_all()
         elif message.kind is Kind.IMAGE:
-            self._keep(bytes.fromhex(fields["digest"]), message.bulk())
+            digest = fields["digest"]
+            self._control.send(Kind.IMAGE, digest=digest, refused=self._keep(bytes.fromhex(digest), message.bulk()))
         elif message.kind is Kind.OBJECT:
             data = message.bulk()
             with self._changed:
@@ -285,17 +291,21 @@ class WorkerSession:
         if wake is not None:
             wake()
 
-    def _keep(self, digest: bytes, image: bytes) -> None:
-        """An image that the guest has uploaded: the host checks it as if the guest had sent it here."""
+    def _keep(self, digest: bytes, image: bytes) -> str:
+        """An image that the guest has uploaded: the host checks it as if the guest had sent it here. Why the session may not use it."""
         with self._changed:
             if self._closed:
-                return
+                return ""
             try:
                 self.images.begin(len(image), digest)
                 self.images.chunk(memoryview(image))
                 self.images.end(digest)
+            except OverQuota as error:
+                log.info("session %s: %s", self.name, error)
+                return error.message
             except (CudaError, ProtocolError) as error:
                 log.info("session %s: an image is not kept for others: %s", self.name, error)
+        return ""
 
     def _start_compiler(self) -> None:
         """The worker, which may not, wants a process that compiles kernels for it."""

@@ -8,11 +8,14 @@ All guests of a measure begin together and run for the same time; a guest's serv
 3. An interactive guest (launch and synchronize every 10 ms) beside eight batch ones: the 99th percentile of its time, over
    three times that on the idle host and one block's time. Goal: at most 1. Once with the same priority, once with a higher one.
 
-    python benchmarks/host/fairness.py [GUESTS [SECONDS]]
+    python benchmarks/host/fairness.py [GUESTS [SECONDS]] [--only latency|equal|weights] [--workers thread|process]
+
+`64 6 --only latency` takes half a minute.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -154,18 +157,30 @@ def responsive(host: Host, seconds: float) -> Iterator[str]:
         )
 
 
-def main(guests: int, seconds: float) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("guests", type=int, nargs="?", default=GUESTS)
+    parser.add_argument("seconds", type=float, nargs="?", default=SECONDS, help="of a measure; half of it for latency")
+    parser.add_argument("--only", choices=("latency", "equal", "weights"))
+    parser.add_argument("--workers", choices=("thread", "process"))
+    arguments = parser.parse_args()
+    guests, seconds = arguments.guests, arguments.seconds
+    measures = {
+        "latency": lambda host: responsive(host, seconds / 2),
+        "equal": lambda host: [equal(host, guests, seconds)],
+        "weights": lambda host: [weighted(host, guests, seconds)],
+    }
     sources = [FOLDER / "fairness.cu"]
     build = Build(flags=(f"-I{FOLDER.parent / 'programs'}",))
     program = str(compile_program(install("13.0"), sources, "fairness", build))
     print(f"{len(os.sched_getaffinity(0))} processors, load {os.getloadavg()[0]:.1f}")
-    for workers in ("thread", "process"):
+    for workers in [arguments.workers] if arguments.workers else ["thread", "process"]:
         with serving(workers, guests + SPARE, program) as host:
-            for line in responsive(host, seconds / 2):
-                print(f"{workers:8} {line}", flush=True)
-            print(f"{workers:8} {equal(host, guests, seconds)}", flush=True)
-            print(f"{workers:8} {weighted(host, guests, seconds)}", flush=True)
+            for name, measure in measures.items():
+                if arguments.only in (None, name):
+                    for line in measure(host):
+                        print(f"{workers:8} {line}", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else GUESTS, float(sys.argv[2]) if len(sys.argv) > 2 else SECONDS)
+    main()

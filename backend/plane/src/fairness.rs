@@ -6,12 +6,14 @@
 //!
 //! - [`slot`]: the memory that a session and the listener share, and the session's side of it
 //! - [`policy`]: who gets a place and who loses one: pure
+//! - [`pace`]: how the system's scheduler treats the session's thread
 //! - [`member`]: a session, as the listener knows it: what it has been charged; its process
 //! - [`scheduler`]: the listener's side: charges service, gives and takes places
 //!
 //! Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", 1996.
 
 pub mod member;
+pub mod pace;
 pub mod policy;
 pub mod scheduler;
 pub mod slot;

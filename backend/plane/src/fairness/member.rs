@@ -56,6 +56,8 @@ pub(super) struct Member {
     pub(super) process: Option<Process>,
     pub(super) virtual_time: f64,
     pub(super) granted: bool,
+    /// It was asked to leave, and has not been seen without work since.
+    pub(super) asked: bool,
     pub(super) active: bool,
     pub(super) state: u32,
     pub(super) used: u64,
@@ -79,6 +81,7 @@ impl Member {
             process,
             virtual_time: 0.0,
             granted: false,
+            asked: false,
             active: false,
             state: slot::IDLE,
             used,
@@ -113,16 +116,24 @@ impl Member {
             (true, slot::IDLE) => Has::Idle,
             (true, slot::READY) if self.lingers => Has::Idle,
             (true, _) => Has::Works,
-            (false, slot::WORKS) if !self.is_stopped() => Has::Leaves,
-            (false, _) => Has::Nothing,
+            (false, _) if self.asked && !self.is_stopped() => Has::Leaves,
+            (false, _) => Has::Nothing, // one that has begun to work will see that it may not
         }
+    }
+
+    /// Whether it is in an operation now.
+    pub(super) fn works(&mut self) -> bool {
+        self.state = self.page.slot().state.load(Ordering::SeqCst);
+        let works = self.state == slot::WORKS;
+        self.asked &= works;
+        works
     }
 
     /// The nanoseconds that are to be charged, where `elapsed` have passed since the last time. Less than 0: what was charged for an
     /// operation before it ended was too much.
     pub(super) fn cost(&mut self, now: Instant, elapsed: u64) -> i64 {
+        self.works();
         let slot = self.page.slot();
-        self.state = slot.state.load(Ordering::SeqCst);
         let used = slot.used.load(Ordering::Relaxed);
         let said = used.saturating_sub(self.used);
         self.used = used;
@@ -150,6 +161,7 @@ impl Member {
     pub(super) fn leave(&mut self) {
         self.page.slot().stop.store(1, Ordering::SeqCst);
         self.granted = false;
+        self.asked = true;
     }
 
     pub(super) fn enter(&mut self, now: Instant) {
@@ -161,6 +173,7 @@ impl Member {
             self.served.waited += nanoseconds(now.duration_since(since));
         }
         self.granted = true;
+        self.asked = false;
         self.page.give();
     }
 }

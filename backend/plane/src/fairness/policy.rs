@@ -43,6 +43,8 @@ pub struct Decision {
     pub leave: Vec<usize>,
     /// Get a place, in this order.
     pub enter: Vec<usize>,
+    /// Were asked to leave, have not done so, and keep their places.
+    pub stay: Vec<usize>,
 }
 
 /// What is to happen now.
@@ -58,6 +60,7 @@ pub fn decide(standings: &[Standing], places: usize) -> Decision {
     }
     let mut free = places.saturating_sub(has.iter().filter(|&&each| each != Has::Nothing).count());
     let mut promised = has.iter().filter(|&&each| each == Has::Leaves).count();
+    let mut hurries: Vec<usize> = Vec::new();
     let mut waiting: Vec<usize> = (0..standings.len()).filter(|&at| standings[at].waits && standings[at].may).collect();
     waiting.sort_by(|&one, &two| first(&standings[one], &standings[two]));
     for index in waiting {
@@ -66,6 +69,7 @@ pub fn decide(standings: &[Standing], places: usize) -> Decision {
             decision.enter.push(index);
         } else if promised > 0 {
             promised -= 1;
+            hurries.push(index);
         } else if let Some(idle) = last(standings, &has, Has::Idle) {
             has[idle] = Has::Nothing;
             decision.leave.push(idle);
@@ -76,8 +80,20 @@ pub fn decide(standings: &[Standing], places: usize) -> Decision {
             }
             has[other] = Has::Leaves;
             decision.leave.push(other);
+            hurries.push(index);
         } else {
             break;
+        }
+    }
+    // A block may take long: each one that has to give way is asked, and who first ends a block leaves.
+    let gives_way = |at: usize| hurries.iter().any(|&index| goes_before(&standings[index], &standings[at]));
+    for at in 0..standings.len() {
+        match has[at] {
+            Has::Works if gives_way(at) => decision.leave.push(at),
+            Has::Leaves if standings[at].has == Has::Leaves && standings[at].may && !gives_way(at) => {
+                decision.stay.push(at);
+            }
+            _ => {}
         }
     }
     decision

@@ -116,11 +116,13 @@ impl State {
         let standings: Vec<Standing> = self.members.iter().map(|each| self.standing(each)).collect();
         let decision = policy::decide(&standings, self.places);
         let (mut taken, mut again) = (0, false);
+        for &at in &decision.stay {
+            self.members[at].enter(now);
+        }
         for at in decision.leave {
             let member = &mut self.members[at];
             member.leave();
-            member.state = member.page.slot().state.load(Ordering::SeqCst);
-            let works = member.state == slot::WORKS;
+            let works = member.works();
             taken += usize::from(works && standings[at].has == Has::Idle); // it has just begun: its place is not free
             again |= !works && standings[at].has == Has::Works;
         }

@@ -6,6 +6,7 @@
 //! A session says that it works before it looks at `stop`, and the listener looks at that after it has set `stop`: one
 //! of them sees the other.
 
+use super::pace::Pace;
 use super::scheduler::Scheduler;
 use parking_lot::Mutex;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -141,6 +142,7 @@ pub struct Place {
     began: Mutex<Option<Instant>>,
     /// The thread's processor time when the operation began; 0: it is not counted.
     processor: AtomicU64,
+    pace: Mutex<Pace>,
 }
 
 impl Place {
@@ -153,6 +155,7 @@ impl Place {
             waited: AtomicU64::new(0),
             began: Mutex::new(None),
             processor: AtomicU64::new(0),
+            pace: Mutex::default(),
         }
     }
 
@@ -213,6 +216,7 @@ impl Place {
     /// The session has nothing to do until its guest sends something.
     pub fn rest(&self) {
         let slot = self.page.slot();
+        self.pace.lock().rest(slot.used.load(Ordering::Relaxed));
         slot.state.store(IDLE, Ordering::Release);
         if slot.crowded.load(Ordering::Relaxed) != 0 {
             self.ring();
@@ -247,7 +251,9 @@ impl Place {
         let timed = self.began.lock().is_some();
         self.end_timing();
         self.end();
-        if self.page.slot().stop.load(Ordering::SeqCst) != 0 {
+        let slot = self.page.slot();
+        self.pace.lock().go_on(slot.used.load(Ordering::Relaxed));
+        if slot.stop.load(Ordering::SeqCst) != 0 {
             self.wait();
         }
         self.begin();

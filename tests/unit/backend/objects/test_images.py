@@ -8,7 +8,7 @@ import threading
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.errors import ProtocolError
-from farlane.backend.objects.images import IMAGE_LIMIT, ImageStore, SessionImages, digest_of
+from farlane.backend.objects.images import IMAGE_LIMIT, ImageQuota, ImageStore, OverQuota, SessionImages, digest_of
 
 
 def image(number: int, size: int = 100) -> bytes:
@@ -163,3 +163,28 @@ def test_many_threads() -> None:
         thread.join()
     assert not failures
     assert store.bytes_held <= 1200
+
+
+def test_each_image_counts_once_for_the_sessions_of_a_token() -> None:
+    store, quota = ImageStore(), ImageQuota("bob", 250)
+    first, second = SessionImages(store, quota), SessionImages(store, quota)
+    one = upload(first, image(1))
+    assert second.find(one)
+    upload(second, image(2))
+    assert quota.used == 200
+    with pytest.raises(OverQuota, match="the sessions of the token bob use images of 200 bytes, and may use 250"):
+        first.begin(100, digest_of(image(3)))
+    first.close()
+    assert quota.used == 200, "the second one uses both"
+    second.close()
+    assert quota.used == 0
+
+
+def test_an_image_of_others_counts_as_well() -> None:
+    store, quota = ImageStore(capacity=300), ImageQuota("bob", 150)
+    digests = [upload(other := SessionImages(store), image(number)) for number in range(2)]
+    other.close()
+    session = SessionImages(store, quota)
+    assert session.find(digests[0])
+    assert session.find(digests[1]) is None
+    assert quota.used == 100

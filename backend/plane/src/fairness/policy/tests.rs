@@ -13,7 +13,7 @@ fn works(virtual_time: f64) -> Standing {
 }
 
 fn decision(leave: &[usize], enter: &[usize]) -> Decision {
-    Decision { leave: leave.to_vec(), enter: enter.to_vec() }
+    Decision { leave: leave.to_vec(), enter: enter.to_vec(), stay: Vec::new() }
 }
 
 #[test]
@@ -43,17 +43,27 @@ fn one_that_works_keeps_its_place_for_a_slice() {
 #[test]
 fn a_higher_priority_takes_the_place_of_one_that_works() {
     let all = [works(0.0), standing(0, 5.0, false, Has::Works), standing(2, 9e9, true, Has::Nothing)];
-    assert_eq!(decide(&all, 2), decision(&[1], &[]));
+    assert_eq!(decide(&all, 2), decision(&[1, 0], &[]));
     let lower = [standing(2, 9e9, false, Has::Works), waits(0.0)];
     assert_eq!(decide(&lower, 1), decision(&[], &[]));
 }
 
 #[test]
-fn a_place_that_is_being_left_is_asked_for_once() {
-    let all = [standing(0, 9e9, false, Has::Leaves), works(9e9), waits(0.0)];
-    assert_eq!(decide(&all, 2), decision(&[], &[]));
-    let more = [standing(0, 9e9, false, Has::Leaves), works(9e9), waits(0.0), waits(1.0)];
-    assert_eq!(decide(&more, 2), decision(&[1], &[]));
+fn all_that_have_to_give_way_are_asked_and_the_first_that_leaves_is_enough() {
+    let all = [works(SLICE), works(2.0 * SLICE), works(SLICE - 1.0), waits(0.0)];
+    assert_eq!(decide(&all, 3), decision(&[1, 0], &[]));
+    let leaves = |virtual_time| standing(0, virtual_time, false, Has::Leaves);
+    let asked = [leaves(SLICE), leaves(2.0 * SLICE), works(SLICE - 1.0), waits(0.0)];
+    assert_eq!(decide(&asked, 3), decision(&[], &[]));
+    let left = [waits(SLICE), leaves(1.5 * SLICE), works(SLICE - 1.0), waits(0.0)];
+    let stays = Decision { stay: vec![1], ..decision(&[], &[3]) };
+    assert_eq!(decide(&left, 3), stays);
+}
+
+#[test]
+fn one_that_has_used_up_its_share_does_not_stay() {
+    let all = [Standing { may: false, ..standing(0, 0.0, false, Has::Leaves) }, waits(5.0)];
+    assert_eq!(decide(&all, 1), decision(&[], &[]));
 }
 
 #[test]
@@ -75,7 +85,7 @@ fn simulate(weights: &[f64], places: usize, rounds: usize) -> Vec<f64> {
     let mut all: Vec<Standing> = weights.iter().map(|_| waits(0.0)).collect();
     let mut served = vec![0.0; weights.len()];
     for _ in 0..rounds {
-        let Decision { leave, enter } = decide(&all, places);
+        let Decision { leave, enter, .. } = decide(&all, places);
         for at in leave {
             all[at].has = Has::Nothing;
             all[at].waits = true;
