@@ -8,7 +8,7 @@
 
 __global__ void evaluate(const float *genes, float *fitness) {
     int i = threadIdx.x;
-    fitness[i] = 1 / (1 + fabsf(genes[i] - 3));
+    fitness[i] = 1 / (1 + fabsf(genes[i] - 3.053f));
 }
 
 __global__ void breed(const float *genes, float *next, int best, int generation) {
@@ -31,7 +31,7 @@ int main() {
             best_ever = fitness[best];
             std::cout << "generation " << generation << ": " << best_ever << std::endl;
         }
-        if (best_ever > 0.999f) break;
+        if (best_ever > 0.9999f) break;
         breed<<<1, POPULATION>>>(d_genes, d_next, best, generation);
         std::swap(d_genes, d_next);
     }
