@@ -19,7 +19,7 @@ class Claim(NamedTuple):
 
     Attributes:
         about: "class", "trip count", "argument", or a permission's name in the manifest.
-        function, header: the loop: its function's name, and its header.
+        function, header: the loop: its function's name, and its header; None: of a copy in a row, which needs no loop.
         site: the call instruction that it is about; None: the loop as a whole.
         subject: of an argument, its name.
         says: what is claimed.
@@ -31,7 +31,7 @@ class Claim(NamedTuple):
 
     about: str
     function: str
-    header: int
+    header: int | None
     site: int | None
     subject: str
     says: str
@@ -41,9 +41,12 @@ class Claim(NamedTuple):
 
 
 def claims(report: ProgramReport) -> Iterator[Claim]:
-    """All claims, loop by loop."""
+    """All claims, loop by loop, then those of copies in a row."""
     for loop in report.loops:
         yield from _of(loop)
+    for copy in report.joined:
+        if copy.proof:
+            yield Claim("JOIN_NEXT_WAIT", copy.name, None, copy.site, "", "JOIN_NEXT_WAIT", True, copy.proof)
 
 
 def _of(loop: LoopReport) -> Iterator[Claim]:

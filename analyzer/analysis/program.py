@@ -5,6 +5,7 @@ Predictions only: what a loop's calls will be, as far as the code tells. Nothing
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -77,7 +78,11 @@ def _analyze(path: Path, budget: Budget, in_callees: bool, beside: bool, loaded:
         spent = second.spent
     extractor = Extractor(program, budget)
     slices = [each for start in cuda for each in extractor.loops(start)]
-    joined = [each for start in cuda for each in prover.joined(start)]
+    joined = [
+        dataclasses.replace(each, name=program.ranges[start].name, line=source.at(each.site))
+        for start in cuda
+        for each in prover.joined(start)
+    ]
     return ProgramReport(
         path=str(path),
         identity=program.image.identity,
@@ -88,7 +93,7 @@ def _analyze(path: Path, budget: Budget, in_callees: bool, beside: bool, loaded:
         skipped=tuple(whole.skipped),
         out_of_time=budget.used_up() or whole.out_of_time,
         slices=tuple(slices),
-        joined=tuple(joined),
+        joined=tuple(sorted(joined, key=lambda each: each.site)),
     )
 
 

@@ -76,6 +76,7 @@ class JoinedCopy:
         shared: others may know the destination.
         ranges: what the destination must not meet, when the copy is made.
         proof: how it was proven; "" where it is refused.
+        name, line: of the function, and of the call in the source, for people.
     """
 
     site: int
@@ -85,3 +86,5 @@ class JoinedCopy:
     ranges: tuple[Range, ...] = ()
     proof: str = ""
     refused: str = ""
+    name: str = ""
+    line: str = ""

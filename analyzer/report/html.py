@@ -19,7 +19,7 @@ from farlane.analyzer.loops.model import Call, Class, LoopReport, ProgramReport
 from farlane.analyzer.report import listing
 from farlane.analyzer.report.drawing import CLASS_STYLES, graph, label
 from farlane.analyzer.report.listing import Function, Line
-from farlane.analyzer.report.words import CLASSES, KINDS, REASONS
+from farlane.analyzer.report.words import CLASSES, KINDS, REASONS, joining
 from farlane.analyzer.slices import text as slice_text
 from farlane.demangle import readable
 
@@ -55,7 +55,7 @@ def page(executable: Executable, permissions: Iterable[Permitted] | None = None)
     shown = listing.read(executable)
     body = [_head(path, report), _summary(report, by_site), _table(report, by_site)]
     body += [_function(function, by_site) for function in shown.functions]
-    body += [_slices(report), _rest(report, shown.left_out)]
+    body += [_slices(report), _joined(report), _rest(report, shown.left_out)]
     files = resources.files(__package__ or "")
     style = (files / "page.css").read_text("utf-8")
     script = (files / "page.js").read_text("utf-8")
@@ -233,6 +233,22 @@ def _slices(report: ProgramReport) -> str:
     if not items:
         return ""
     return f'<section class="slices"><h2>Loops that read</h2><ul>{"".join(items)}</ul></section>'
+
+
+def _joined(report: ProgramReport) -> str:
+    """Copies to the host in a row: which wait with the next call, or why one waits by itself."""
+    given = '<span class="given">JOIN_NEXT_WAIT</span>'
+    rows = "".join(
+        f"<tr><td>{escape(readable(copy.name))}</td><td>{escape(copy.line)}</td><td><code>{copy.site:#x}</code></td>"
+        f"<td>{given if copy.proof else ''}</td><td>{escape(joining(copy))}</td></tr>"
+        for copy in report.joined
+    )
+    if not rows:
+        return ""
+    return (
+        '<section class="joined"><h2>Copies in a row</h2><table><thead><tr><th>function</th><th>line</th><th>call</th>'
+        f"<th>permission</th><th>proof, or what stands in the way</th></tr></thead><tbody>{rows}</tbody></table></section>"
+    )
 
 
 def _rest(report: ProgramReport, left_out: Iterable[str]) -> str:

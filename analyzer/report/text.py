@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 
 from farlane.analyzer.loops.model import LoopReport, ProgramReport
+from farlane.analyzer.report.words import joining
 from farlane.analyzer.slices import text as slice_text
 from farlane.analyzer.slices.form import Sliced
 from farlane.demangle import readable
@@ -41,9 +42,8 @@ def lines(report: ProgramReport) -> Iterator[str]:
             yield f"    reasons: {', '.join(loop.reasons)}"
         yield from _sliced(slices.get((loop.entry, loop.header)))
     for copy in report.joined:
-        where = f"copy to the host at {copy.site:#x}"
-        told = f"joins the next call that waits; {copy.proof}" if copy.proof else f"waits by itself: {copy.refused}"
-        yield f"{where}: {told}"
+        where = f" ({copy.line})" if copy.line else ""
+        yield f"{readable(copy.name)}{where}: copy to the host at {copy.site:#x}: {joining(copy)}"
     for function, why in report.skipped:
         yield f"skipped: {readable(function)}: {why}"
     yield summary(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from farlane.analyzer.loops.model import Class, Kind, Reason
+from farlane.analyzer.permissions.model import JoinedCopy
 
 REASONS: dict[Reason, str] = {
     Reason.MEMORY_CHANGED: "An argument is read from memory that something in the loop may change.",
@@ -46,3 +47,8 @@ KINDS: dict[Kind, str] = {
     Kind.LOAD: "element of a table in host memory",
     Kind.UNKNOWN: "not known in advance",
 }
+
+
+def joining(copy: JoinedCopy) -> str:
+    """What is known of a copy to the host in a row of them."""
+    return f"joins the next call that waits; {copy.proof}" if copy.proof else f"waits by itself: {copy.refused}"

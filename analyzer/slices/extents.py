@@ -15,9 +15,11 @@ from farlane.analyzer.machine.instruction import RSP
 from farlane.analyzer.permissions.abstract.arguments import passed
 from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Heap, Objects, Value
 from farlane.analyzer.permissions.abstract.facts import Regions
-from farlane.analyzer.permissions.abstract.memory import State
+from farlane.analyzer.permissions.abstract.memory import READ, WRITE, State
 from farlane.analyzer.slices.form import FRAME_REACH, MAXIMUM_MEMORY, REACHED, Origin
 from farlane.analyzer.slices.raw import GLOBALS, Extent
+
+LONGEST = 512  # bytes of an array whose end is not known
 
 
 def at(value: Value) -> int | None:
@@ -41,8 +43,47 @@ def copied(regions: Regions, blocks: Collection[int]) -> tuple[list[tuple[int, i
     arrays: set[tuple[int, int]] = set()
     sizes: dict[Heap, set[int]] = {}
     _note(regions, blocks, arrays, sizes)
+    for heap in _tables(regions, blocks) - sizes.keys():
+        size = _allocated(regions, heap)
+        if size is None or 0 < size <= MAXIMUM_MEMORY:
+            sizes[heap] = {LONGEST if size is None else size}
     known = sorted(heap for heap, found in sizes.items() if len(found) == 1)
     return sorted(arrays), {heap: Extent(number, min(sizes[heap])) for number, heap in enumerate(known)}
+
+
+def _tables(regions: Regions, blocks: Collection[int]) -> set[Heap]:
+    """The heap blocks that the loop's code touches, and that were there before it."""
+    flow = regions.structure.flow
+
+    def inside(site: int) -> bool:
+        holding = flow.holding(site)
+        return holding is not None and holding.start in blocks
+
+    found = {
+        heap
+        for start in blocks
+        for access in regions.accesses.get(start, ())
+        if access.kind in (READ, WRITE) and access.at == access.source and (heap := block(access.objects)) is not None
+    }
+    return {heap for heap in found if not any(inside(site) for site in heap.site)}
+
+
+def _allocated(regions: Regions, heap: Heap) -> int | None:
+    """The bytes of an allocation, where they are a constant."""
+    *chain, site = heap.site
+    for call in chain:
+        inner = regions.inner.get(call)
+        if inner is None:
+            return None
+        regions = inner
+    state = regions.sites.get(site)
+    callee = regions.structure.flow.calls.get(site, UNKNOWN)
+    first, second = (passed(state, index) for index in (0, 1)) if state is not None else (None, None)
+    if first is None or second is None or callee.address is not None or first.kind != CONSTANT:
+        return None
+    if callee.name == "calloc":
+        return first.number * second.number if second.kind == CONSTANT else None
+    return first.number if callee.name in ("malloc", "_Znwm", "_Znam") else None
 
 
 def _note(

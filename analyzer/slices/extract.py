@@ -27,7 +27,7 @@ from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.slices import reasons
 from farlane.analyzer.slices.check import successors
 from farlane.analyzer.slices.compact import compact
-from farlane.analyzer.slices.form import Slice, Sliced
+from farlane.analyzer.slices.form import Call, Slice, Sliced
 from farlane.analyzer.slices.lifting.calls import hopeless
 from farlane.analyzer.slices.raw import ADDRESSES, GIVEN, GLOBALS, HEAPS, RefusedError
 from farlane.analyzer.slices.simplify import simplify, touched
@@ -51,6 +51,12 @@ _SHARES = frozenset(
         "dlmopen",
     }
 )
+
+
+def _brings(call: Call) -> bool:
+    """Whether a call of a slice copies to the host: it is not told where to, nor which variable."""
+    copies = "Memcpy" in call.name and "ToSymbol" not in call.name
+    return copies and all(argument.number != 0 for argument in call.arguments)
 
 
 class _Keeping(Walker):
@@ -102,7 +108,7 @@ class Extractor:
             reading = [loop for _, loop in sorted(structure.loops.items()) if self.reads(start, loop)]
         except (AnalysisError, Refused):
             return []
-        found: list[Sliced] = []
+        found: dict[int, Sliced] = {}
         covered: set[int] = set()
         for loop in sorted(reading, key=lambda loop: (loop.depth, loop.header)):
             if loop.header in covered:
@@ -110,9 +116,14 @@ class Extractor:
             each = self._loop(start, loop)
             if each.slice is not None:
                 covered |= loop.blocks
-            if each.slice is not None or not any(o.header in loop.blocks for o in reading if o is not loop):
-                found.append(each)
-        return sorted(found, key=lambda each: each.header)
+            if each.slice is None or any(map(_brings, each.slice.calls)):
+                found[loop.header] = each
+        blocks = {loop.header: loop.blocks for loop in reading}
+        return [
+            each
+            for header, each in sorted(found.items())
+            if each.slice is not None or not any(other in blocks[header] for other in found if other != header)
+        ]
 
     def _loop(self, start: int, loop: Loop) -> Sliced:
         try:

@@ -169,7 +169,8 @@ class Walk(Calls):
             raise RefusedError(reasons.INSTRUCTION, f"{name} at {instruction.address:#x}")
         if name.startswith("j"):
             return
-        if not (self.vectors(instruction) or self.packed(instruction) or self.integers(instruction)):
+        known = self.vectors(instruction) or self.packed(instruction) or self.integers(instruction)
+        if not known and not self.strings(instruction):
             self.forget(instruction)
             if flags(name) not in (Flags.KEEPS, Flags.READS):
                 self.flags = None
@@ -187,6 +188,10 @@ class Walk(Calls):
         if len(set(targets)) == 1:
             self._raw.end = self._to(key.chain, targets[0])
             return
+        alive = [target for target in targets if not self._bad_cast(regions, target)]
+        if len(alive) == 1:
+            self._raw.end = self._to(key.chain, alive[0])
+            return
         by_kind = {edge.kind: edge.target for edge in block.edges}
         last = block.instructions[-1]
         if set(by_kind) != {TAKEN, FALL} or len(targets) != 2:
@@ -197,6 +202,15 @@ class Walk(Calls):
             held = self.unknown(self.temporary(), reasons.INSTRUCTION, detail)
         ways = [self._number(self._to(key.chain, by_kind[kind])) for kind in (TAKEN, FALL)]
         self._raw.end = Branch(held, *ways)
+
+    @staticmethod
+    def _bad_cast(regions: Regions, start: int) -> bool:
+        """Whether a block says that a stream has no character type, as inlined std::endl asks: it has (docs/analyzer.md).
+        """
+        flow = regions.structure.flow
+        called = (flow.calls.get(each.address) for each in flow.blocks[start].instructions)
+        first = next((callee for callee in called if callee is not None), None)
+        return first is not None and first.address is None and first.name == names.BAD_CAST
 
     def _number(self, end: Jump | Leave) -> int:
         if isinstance(end, Jump):

@@ -20,7 +20,7 @@ from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, Heap, 
 from farlane.analyzer.permissions.abstract.memory import LEAVES, State
 from farlane.analyzer.slices import extents, reasons
 from farlane.analyzer.slices.form import Code, Operation
-from farlane.analyzer.slices.lifting.packed import Packed
+from farlane.analyzer.slices.lifting.strings import Strings
 from farlane.analyzer.slices.raw import CONFIGURATION, LOWEST, PUSHED, Extent, Lost, Range, RawCall, RefusedError
 
 # Ask what time it is; ask the operating system, or wait for it.
@@ -93,7 +93,7 @@ def _site(instruction: Instruction) -> int:
     return instruction.end if instruction.mnemonic == "call" else 0
 
 
-class Calls(Packed):
+class Calls(Strings):
     """Executes calls; the call of the slice, where it is one, is given back."""
 
     def called(self, name: str, instruction: Instruction, state: State, host: int | None) -> RawCall | None:
@@ -147,7 +147,9 @@ class Calls(Packed):
             self._lose_object(instruction, state.registers[RDI])
         else:
             self.check(instruction, where)
+            stores = self.filled(name, state)
             self.lose(self.accesses.get(instruction.address, ()), reasons.MEMORY, where)
+            self.steps += stores
         result = self._exact(name)
         self.returned(name, instruction, state)
         if result is not None:
@@ -243,8 +245,10 @@ class Calls(Packed):
         for index, role in enumerate(interface.ROLES[name].split()):
             to_host, from_host = direction == DEVICE_TO_HOST, direction == HOST_TO_DEVICE
             host = (index == form.destination and to_host) or (index == form.source and from_host)
-            if host or (symbol and self._is_symbol(name, index, state, where)):
+            if host:
                 continue
+            if symbol:
+                self._check_symbol(name, index, state, where)
             width = 4 if role == "w" else 8
             call.arguments.append((index, width, self._argument(state, index, width)))
         if direction == HOST_TO_DEVICE:
@@ -278,13 +282,10 @@ class Calls(Packed):
             self.addressed(heap, ARGUMENTS[argument])
         return extents.at(value), extent
 
-    def _is_symbol(self, name: str, index: int, state: State, where: str) -> bool:
-        """Whether an argument is a variable of the device: a constant, as the site has always the same."""
-        if index != (0 if "ToSymbol" in name else 1):
-            return False
-        if passed(state, index).kind != CONSTANT:
+    def _check_symbol(self, name: str, index: int, state: State, where: str) -> None:
+        """Raises RefusedError where an argument is a variable of the device, and the site has not always the same."""
+        if index == (0 if "ToSymbol" in name else 1) and passed(state, index).kind != CONSTANT:
             raise RefusedError(reasons.UNKNOWN_COPY, where)
-        return True
 
     def _launch(self, form: Launch, instruction: Instruction, state: State, host: int | None) -> RawCall:
         where = f"a launch at {instruction.address:#x}"
@@ -313,10 +314,6 @@ class Calls(Packed):
 
     def require(self, held: int) -> None:
         """The evaluation is stuck where a register is 0; the walk has the blocks."""
-        raise NotImplementedError
-
-    def addressed(self, heap: Heap, register: int) -> None:
-        """A copy takes a heap block's address from a register; the walk knows the entry."""
         raise NotImplementedError
 
     def sizes(self, host: int) -> tuple[int, ...] | None:

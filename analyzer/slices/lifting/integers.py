@@ -130,6 +130,19 @@ class Integers(Operands):
             self.flags = held
         return True
 
+    def _carried(self, instruction: Instruction) -> bool:
+        """adc, sbb: with the carry, which some comparisons leave."""
+        target, source = instruction.operands
+        size = target.size
+        carry = self.condition("b")
+        if size not in _SIZES or carry is None:
+            return False
+        code = Code.ADD if instruction.mnemonic == "adc" else Code.SUBTRACT
+        value = self.emit(code, size, self.get(target, instruction), self.get(source, instruction))
+        self.put(target, self.emit(code, size, value, carry), instruction)
+        self.flags = None
+        return True
+
     def _added(self, size: int, source: object, first: int, result: int) -> None:
         """x + n compares as x - (-n) does, but for the carry, where -n has no other sign."""
         if isinstance(source, Immediate) and signed(source.value, size) != -(1 << (8 * size - 1)):
@@ -336,6 +349,7 @@ _HANDLERS: dict[str, Callable[[Integers, Instruction], bool]] = {
     **dict.fromkeys(_TWO, Integers._two),
     **dict.fromkeys(_SHIFTS, Integers._shift),
     **dict.fromkeys(("inc", "dec"), Integers._step),
+    **dict.fromkeys(("adc", "sbb"), Integers._carried),
     **dict.fromkeys(("neg", "not"), Integers._one),
     **dict.fromkeys(("imul", "mul"), Integers._multiply),
     **dict.fromkeys(("rol", "ror"), Integers._rotate),

@@ -54,8 +54,6 @@ from farlane.analyzer.slices.raw import (
     Unknown,
 )
 
-LONGEST = 512  # bytes of an array whose end is not known
-
 
 class Operands:
     """Reads and writes operands; `steps` grows.
@@ -122,6 +120,10 @@ class Operands:
         """Where bytes behind an address from elsewhere stand; None: they may change."""
         raise NotImplementedError
 
+    def addressed(self, heap: Heap, register: int) -> None:
+        """A heap block's address is taken from a register; the walk knows the entry."""
+        raise NotImplementedError
+
     def element(self, instruction: Instruction, operand: Memory, kind: str, offset: int) -> tuple[int, int] | None:
         """An access at a computed place: a register with the distance from an array's start, and the array, in the frame,
         among the global variables, or on the heap. Which array is a guess; that it is this one, the evaluation finds out.
@@ -132,7 +134,11 @@ class Operands:
         objects, first, last = found[0].objects, found[0].low, found[0].high
         heap = extents.block(objects)
         extent = None if heap is None else self.extents.get(heap)
-        if extent is not None:
+        if extent is not None and heap is not None:
+            bases = [each for each in (operand.base, operand.indexed) if 0 <= each < XMM0]
+            for each in bases:
+                if heap in self.values[each].objects:
+                    self.addressed(heap, each)
             region = Region(extent.low, extent.size, extent.low, extent.low + extent.size)
             start = self.emit(Code.LOAD, 8, immediate=extent.address)
         elif FRAME in objects and operand.base != NONE:
@@ -188,7 +194,7 @@ class Operands:
         segment = self.image.segment(bases[0])
         if inside or segment is None:
             return inside[0] if inside else None
-        return guess, min(guess + LONGEST, GLOBALS + segment.end)
+        return guess, min(guess + extents.LONGEST, GLOBALS + segment.end)
 
     def _within(self, guess: int) -> tuple[int, int] | None:
         """Where to look for an element: among all of the loop's arrays, with one that may begin at the guess, where that is
@@ -197,7 +203,7 @@ class Operands:
         known = [each for each in self.arrays if (each[0] < self.entry_stack) == below and each[0] < GLOBALS]
         inside = [each for each in known if each[0] <= guess < each[1]]
         if guess > LOWEST and not inside:
-            inside = [(guess, min(guess + LONGEST, 0) if guess < 0 else guess + LONGEST)]
+            inside = [(guess, min(guess + extents.LONGEST, 0) if guess < 0 else guess + extents.LONGEST)]
             known += inside
         low, high = min((each[0] for each in known), default=0), max((each[1] for each in known), default=0)
         if high - low <= MAXIMUM_MEMORY // 2:

@@ -22,12 +22,18 @@ SOURCES = {source.stem: source for source in FOLDER.rglob("*.cu")}
 PROGRAMS = sorted(SOURCES)
 # With the reason; all others are decided.
 REFUSED = {
-    "heat_timed": "memory-changed",  # members of an object that others know
-    "kmeans": "memory-changed",  # an array that no copy fills, beyond what is taken along
+    "flag_by_pointer": "memory-changed",  # the flag is the caller's
+    "heat_timed": "memory-changed",  # an element at a computed place may be where the copy's destination is kept
+    "key_search": "memory-changed",  # a copy whose size was read
+    "kmeans": "too-long",  # all points are looked at, more than is taken along
+    "life": "instruction",  # sums of bytes, eight at a time
+    "radix_passes": "memory-changed",  # a size that is what a loop's counter ended with
+    "swarm": "nested",  # a loop inside that copies within the device, or not
+    "training": "host-call",  # allocates in the loop
+    "trim_components": "memory-changed",  # the flag is behind a member
 }
 # Decided, and the host does not lead them: the shim's reason.
 NOT_LED = {
-    "sorted_flag": "call",  # the variable's address stands in a register
     "srad_region": "size",  # the image that goes back is 1 KiB
 }
 BRIEF = {"streamcluster"}  # ends in its first iteration

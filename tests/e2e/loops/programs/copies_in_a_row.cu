@@ -19,6 +19,19 @@
             exit(1);                                                         \
         }                                                                    \
     } while (0)
+
+#ifdef DRIVER
+// The same copies, by the driver API.
+#include <cuda.h>
+#define cudaMemcpy(to, from, bytes, kind) COPY_##kind(to, from, bytes)
+#define COPY_cudaMemcpyDeviceToHost(to, from, bytes) (cudaError_t)cuMemcpyDtoH(to, (CUdeviceptr)(from), bytes)
+#define COPY_cudaMemcpyHostToDevice(to, from, bytes) (cudaError_t)cuMemcpyHtoD((CUdeviceptr)(to), from, bytes)
+#define cudaMemcpyAsync(to, from, bytes, kind, ...) \
+    (cudaError_t)cuMemcpyDtoHAsync(to, (CUdeviceptr)(from), bytes, STREAM(__VA_ARGS__ __VA_OPT__(, ) nullptr))
+#define STREAM(first, ...) (CUstream)(first)
+#define cudaStreamSynchronize(stream) (cudaError_t)cuStreamSynchronize((CUstream)(stream))
+#endif
+
 #define SCENARIO(name) __attribute__((noinline, noipa)) static void name(float *x, float *y, float *z, int n)
 
 template <typename T>

@@ -1,6 +1,7 @@
 // Arrays on the heap and in global variables, and what stands in the way of a slice. Where a build has one all the same, it must be
 // right, or stop.
 #include <cstring>
+#include <iostream>
 #include <utility>
 #include <vector>
 #include "common.cuh"
@@ -173,6 +174,61 @@ PROGRAM(global_written_elsewhere) {
     LEFT;
 }
 
+// Another block in each iteration, full of zeros.
+PROGRAM(table_made_in_the_loop) {
+    int found = 1, k = 0;
+    do {
+        int *table = (int *)calloc(16, 4);
+        table[found & 15] += 3;
+        step<<<1, 32>>>(x, f, table[k & 15], 1);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+    } while ((found & 7) != n && ++k < 30);
+    LEFT;
+}
+
+PROGRAM(table_given_away) {
+    int *table = (int *)calloc(16, 4), found = 1, k = 0;
+    kept = table;
+    do {
+        step<<<1, 32>>>(x, f, table[found & 15], 1);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+        touch();
+    } while ((found & 7) != n && ++k < 30);
+    kept = nullptr;
+    LEFT;
+}
+
+PROGRAM(table_filled_as_far_as_told) {
+    int *table = (int *)calloc(16, 4), found = 1, k = 0;
+    do {
+        step<<<1, 32>>>(x, f, table[found & 15], 1);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+        memset(table, found, found & 63);
+    } while ((found & 7) != n && ++k < 30);
+    LEFT;
+}
+
+PROGRAM(table_under_a_copy) {
+    int *table = (int *)calloc(16, 4), found = 1, k = 0;
+    do {
+        step<<<1, 32>>>(x, f, table[found & 15], 1);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+        cudaMemcpy(table, f, 4 * (found & 7) + 4, cudaMemcpyDeviceToHost);
+    } while ((found & 7) != n && ++k < 30);
+    LEFT;
+}
+
+// std::endl asks the stream for its character type where it is compiled into the loop.
+PROGRAM(ends_lines) {
+    int found = 1, k = 0;
+    do {
+        step<<<1, 32>>>(x, f, k, 1);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+        std::cout << "iteration " << k << ": " << found << std::endl;
+    } while ((found & 3) != n && ++k < 40);
+    LEFT;
+}
+
 int main() {
     float *x, *y;
     int *f;
@@ -182,4 +238,5 @@ int main() {
     RUN(block_kept) RUN(block_kept_inside) RUN(block_of_a_global) RUN(block_of_the_caller) RUN(one_of_two_blocks) RUN(two_sizes)
     RUN(grows) RUN(filled_by_a_function) RUN(freed_and_new) RUN(blocks_of_one_allocation) RUN(moving_destination) RUN(moving_source)
     RUN(rotating_blocks) RUN(beyond_a_block) RUN(global_written_elsewhere)
+    RUN(table_made_in_the_loop) RUN(table_given_away) RUN(table_filled_as_far_as_told) RUN(table_under_a_copy) RUN(ends_lines)
 }

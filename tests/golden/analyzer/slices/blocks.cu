@@ -1,5 +1,6 @@
 // Loops that decide by arrays on the heap and in global variables, read with copies of one size.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 #include "common.cuh"
@@ -127,6 +128,54 @@ PROGRAM(global_source) {
     LEFT;
 }
 
+// Tables of the host: no copy brings or carries them.
+PROGRAM(table_in_a_vector) {
+    std::vector<int> limits(12);
+    for (int i = 0; i < 12; ++i) limits[i] = 3 * i + (i & 1);
+    int found = 0, level = 0, k = 0;
+    do {
+        step<<<1 + limits[level], 32>>>(x, f, found, k);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+        if ((found & 7) >= limits[level + 1] - limits[level]) level++;
+    } while (level < 9 && ++k < 80);
+    LEFT;
+}
+
+PROGRAM(table_kept_up) {
+    unsigned *visits = (unsigned *)calloc(8, sizeof(unsigned)), found = 0, most = 0;
+    do {
+        step<<<1, 32>>>(x, f, most, visits[found & 7]);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+        unsigned now = ++visits[found & 7];
+        if (now > most) most = now;
+    } while (most < 12);
+    free(visits);
+    LEFT;
+}
+
+PROGRAM(filled_and_copied) {
+    int now[20] = {}, before[20], sums[36], k = 0;
+    do {
+        memcpy(before, now, sizeof before);
+        memset(sums, 0, sizeof sums);
+        cudaMemcpy(now, f, 40, cudaMemcpyDeviceToHost);
+        sums[3] += now[1], sums[35] -= now[9];
+        step<<<1 + (sums[3] & 3), 32>>>(x, f, before[3], sums[20] + sums[35]);
+    } while ((now[4] & 7) != (before[4] & 7) + n && ++k < 60);
+    LEFT;
+}
+
+PROGRAM(counted_by_a_comparison) {
+    unsigned found = 1, below = 0, k = 0;
+    do {
+        step<<<1, 32>>>(x, f, below, k);
+        cudaMemcpy(&found, f, sizeof found, cudaMemcpyDeviceToHost);
+        below += found < 0x60000000u;
+        k += below < 11;
+    } while (below < 11 && k < 60);
+    LEFT;
+}
+
 int main() {
     float *x, *y;
     int *f;
@@ -135,4 +184,5 @@ int main() {
 #define RUN(name) name(x, y, f, d, 3), LEFT;
     RUN(counts_in_a_vector) RUN(norm_of_parts) RUN(centres_in_vectors) RUN(sorted_on_the_heap) RUN(largest_in_a_function)
     RUN(global_histogram) RUN(global_residuals) RUN(global_source)
+    RUN(table_in_a_vector) RUN(table_kept_up) RUN(filled_and_copied) RUN(counted_by_a_comparison)
 }

@@ -23,6 +23,14 @@ HOSTILE = "<script>alert(1)</script>&\"'"
 SOURCE = r"""
 extern "C" int cudaMemset(void *, int, unsigned long);
 extern "C" int cudaDeviceSynchronize();
+extern "C" int cudaMemcpy(void *, const void *, unsigned long, int);
+extern "C" void exit(int);
+extern "C" __attribute__((noinline)) int both(const char *data) {
+    int first, second;
+    if (cudaMemcpy(&first, data, 4, 2)) exit(1);
+    if (cudaMemcpy(&second, data + 4, 4, 2)) exit(1);
+    return first + second;
+}
 extern "C" __attribute__((noinline)) void %s(char *data, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         cudaMemset(data + 64 * i, 0, 64);
@@ -31,10 +39,11 @@ extern "C" __attribute__((noinline)) void %s(char *data, int rounds) {
 }
 int main(int argc, char **argv) {
     for (int j = 0; j < 3; ++j) %s(argv[0], argc + j);
-    return 0;
+    return both(argv[1]);
 }
 """ % (("x" * len(HOSTILE),) * 2)
 RUNTIME = 'extern "C" int cudaMemset(void *, int, unsigned long) { return 0; } extern "C" int cudaDeviceSynchronize() { return 0; }'
+RUNTIME += 'extern "C" int cudaMemcpy(void *, const void *, unsigned long, int) { return 0; }'
 VOID = {"meta", "input"}
 
 
@@ -150,6 +159,17 @@ def test_permissions_are_shown(program: Path) -> None:
     )
     assert "the code is kept" in refused
     assert 'data-permitted="1"' not in refused
+
+
+def test_copies_in_a_row_are_shown(program: Path) -> None:
+    first, second = analyze(program).joined
+    assert (bool(first.proof), bool(second.proof), first.name) == (True, False, "both")
+    executable = farlane.analyzer.open(program)
+    (claim,) = [claim for claim in executable.claims if claim.about == "JOIN_NEXT_WAIT"]
+    assert (claim.site, claim.header, claim.proven, claim.basis) == (first.site, None, True, first.proof)
+    text = "".join(parsed(html.page(executable)).text)
+    assert f"both{first.site:#x}JOIN_NEXT_WAITjoins the next call that waits; {first.proof}" in text
+    assert f"both{second.site:#x}waits by itself: {second.refused}" in text
 
 
 def test_large_programs_are_cut(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:

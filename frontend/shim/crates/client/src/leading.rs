@@ -201,9 +201,9 @@ impl Shared {
         told
     }
 
-    /// The session ends: the proof of a slice is broken.
+    /// The session ends: a proof is broken.
     #[cold]
-    fn break_off(&self, why: &str) -> Failure {
+    pub(crate) fn break_off(&self, why: &str) -> Failure {
         log::error(format_args!("{why}"));
         self.fail("the guest has ended the session");
         self.led_ended.notify_all();

@@ -264,7 +264,7 @@ impl Records<'_> {
         let (size, offset) = (self.size(number, call, 2)?, self.fixed(number, call, 3)?);
         let stream = self.stream(number, call, stream)?;
         let to_variable = call.name.contains("ToSymbol");
-        let symbol = self.beginning.constant_at(call.site, u8::from(!to_variable)).ok_or(Refusal::Call)?;
+        let symbol = self.fixed(number, call, u8::from(!to_variable))? as usize;
         let (offset, bytes) = (offset as usize, size as usize);
         let operand = End::variable(symbol as *const c_void, offset, bytes).map_err(|_| Refusal::Call)?.operand();
         let operand = operand.ok_or(Refusal::Memory)?;

@@ -34,6 +34,7 @@ mod joining;
 pub mod loop_prediction;
 mod prediction;
 mod ranges;
+mod stepping;
 mod thread;
 
 use loop_prediction::Iteration;
@@ -63,6 +64,7 @@ fn active() -> bool {
 #[inline]
 pub fn arrive(operation: Operation) {
     if active() {
+        stepping::arrive();
         let _ = THREAD.try_with(|thread| thread.arrive(operation));
     }
 }
@@ -76,12 +78,14 @@ pub fn leave(operation: Operation) {
             // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
             thread.inside.set(thread.inside.get().saturating_sub(1));
         });
+        stepping::leave();
     }
 }
 
 /// A call has failed: no permission from now on, and the program may look where it would not have looked.
 #[cold]
 pub fn failed() {
+    stepping::end(); // the program may look now
     if let Some(session) = process::opened_session() {
         session.call_failed();
     }

@@ -1,14 +1,14 @@
 //! Evaluates slices that come by standard input, for tests that compare this crate with its specification (tests/unit/analyzer/slices).
 //!
-//! A line is `slice HEX`, `begin HEX...` (the inputs), `step`, `fill HEX` (what the last call has brought) or `time N` (so many iterations, in loops
-//! to which copies bring nothing: nanoseconds for each). Each is answered by a line.
+//! A line is `slice HEX`, `begin HEX...` (the inputs), `step`, `fill HEX` (what the last call has brought) or `time N HEX`
+//! (so many iterations, in which each copy brings this byte again and again: nanoseconds of the processor for each, and how many there were from one beginning
+//! to the end). Each is answered by a line.
 
 use slices::form::Place;
 use slices::{Evaluation, Event, Slice};
 use std::fmt::Write;
 use std::io::BufRead;
 use std::sync::Arc;
-use std::time::Instant;
 
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits")).collect()
@@ -19,6 +19,11 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Nanoseconds for which the process was on a processor.
+fn processor_time() -> Option<u64> {
+    std::fs::read_to_string("/proc/self/schedstat").ok()?.split_whitespace().next()?.parse().ok()
 }
 
 #[derive(Default)]
@@ -76,16 +81,29 @@ impl State {
                 Some(if fits { "ok" } else { "another size" }.to_owned())
             }
             "time" => {
-                let (rounds, mut iterations) = (words.next()?.parse::<u64>().ok()?, 0);
-                let started = Instant::now();
+                let (rounds, mut iterations, mut begun) = (words.next()?.parse::<u64>().ok()?, 0, 0_u64);
+                let brought = vec![*bytes(words.next()?).first()?; usize::from(u16::MAX)];
+                let fills: Vec<_> = self.slice.as_ref()?.calls.iter().map(|call| call.fills).collect();
+                let started = processor_time()?;
                 while iterations < rounds {
                     let mut evaluation = self.begin()?;
-                    while !matches!(evaluation.step(), Ok(Event::Left(_)) | Err(_)) && evaluation.iterations() < rounds
-                    {
+                    begun += 1;
+                    while evaluation.iterations() < rounds {
+                        match evaluation.step() {
+                            Ok(Event::Called(call)) => {
+                                if let Some(place) = fills[call] {
+                                    let filled = evaluation.fill(place, &brought[..usize::from(place.size)]);
+                                    assert!(filled, "as many bytes as the slice says");
+                                }
+                            }
+                            Ok(Event::Again) => {}
+                            Ok(Event::Left(_)) | Err(_) => break,
+                        }
                     }
                     iterations += evaluation.iterations();
                 }
-                Some(format!("{:.1}", started.elapsed().as_nanos() as f64 / iterations as f64))
+                let took = (processor_time()? - started) as f64 / iterations as f64;
+                Some(format!("{took:.1} {}", iterations / begun))
             }
             _ => None,
         }

@@ -27,6 +27,18 @@ impl Session {
         wanted && self.mode == Mode::Loops
     }
 
+    /// Whether what proofs say is compared with what the program does.
+    #[must_use]
+    pub fn verifies(&self) -> bool {
+        self.decided == Decided::Verify
+    }
+
+    /// A proof of the analyzer's is broken: the session ends.
+    #[cold]
+    pub fn break_off(&self, why: &str) {
+        let _ = self.shared.break_off(why);
+    }
+
     /// Whether the host leads a loop.
     #[must_use]
     #[inline]

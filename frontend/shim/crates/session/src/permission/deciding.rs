@@ -83,15 +83,6 @@ impl Beginning {
         manifests::find(self.address(site)).map(|site| site.used.manifest.name_of(&site.entry))
     }
 
-    /// What an argument of a call at a site of the object always is: an address of the object.
-    pub fn constant_at(&self, site: u64, index: u8) -> Option<usize> {
-        const CONSTANT: u8 = 0;
-        let site = manifests::find(self.address(site))?;
-        let mut arguments = site.used.manifest.arguments(&site.entry);
-        let argument = arguments.find(|argument| argument.index == index && argument.kind == CONSTANT)?;
-        Some(self.address(argument.value.cast_unsigned()))
-    }
-
     /// A call's site in the process; 0: it is not known.
     pub fn site(&self, link_time: u64) -> u64 {
         if link_time == 0 {

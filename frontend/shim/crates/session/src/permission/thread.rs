@@ -11,7 +11,7 @@ use manifest::{COMPLETE_AT_CALL, DEFER_READ};
 
 use super::loop_prediction::{self, Iteration};
 use super::prediction::Predictions;
-use super::{deciding, joining};
+use super::{deciding, joining, stepping};
 use super::{Copy, COMPLETED, DEFERRED_READS, FAILED, JOINED, OWING, RANGES, UNSYNCHRONIZED};
 use crate::frame::{self, Part};
 use crate::function::Operation;
@@ -191,17 +191,26 @@ impl Thread {
         let site = self.site.get().filter(|_| self.has(DEFER_READ));
         let deferred =
             site.is_some_and(|site| site.entry.permissions & COMPLETE_AT_CALL != 0 || self.predictions.reached_again());
+        let mut joins = false;
         if !deferred {
             // The last copy of a loop completes those before it, which joined copies do not.
             let may = self.joining.get().filter(|_| site.is_none() || self.reads_of.get().is_none());
             if !may.is_some_and(|joining| holds() && joining::may_join(joining, start, length)) {
+                stepping::end(); // it waits
                 return if site.is_some() { Copy::Now } else { Copy::Plain };
             }
-            self.joins.set(true);
+            joins = true;
         }
         if self.complete_after.replace(false) {
             self.complete(); // those of another loop
         }
+        if joins && stepping::is_on() {
+            stepping::add(start, length);
+            self.joined.set(true);
+            JOINED.fetch_add(1, Relaxed);
+            return Copy::Now;
+        }
+        self.joins.set(joins);
         Copy::Later
     }
 
@@ -242,6 +251,8 @@ impl Thread {
     }
 
     fn complete(&self) {
+        stepping::end();
+        self.joined.set(false);
         if self.reads.get() > 0 {
             work::fence();
             self.arrived(); // also when the session is over: nothing comes any more
