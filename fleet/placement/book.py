@@ -85,6 +85,7 @@ class Book:
     Args:
         limits: of owners by name; others have none.
         queue: how many may wait; one more is refused.
+        first: the number of the first session.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Book:
         limits: Mapping[str, Limits] | None = None,
         queue: int = 1_000_000,
         patience: float = PATIENCE_SECONDS,
+        first: int = 1,
     ) -> None:
         self.hosts = Hosts()
         self._policy = policy
@@ -100,7 +102,7 @@ class Book:
         self._queue = queue
         self._patience = patience
         self._accounts: dict[str, _Account] = {}
-        self._numbers = 0
+        self._numbers = first - 1
         self._placed: dict[int, Placed] = {}
         self._waiting: dict[int, tuple[Waiting, float]] = {}  # with the time of its arrival
         self._earmarks: dict[str, _Earmark] = {}  # by owner: one at a time
@@ -112,6 +114,23 @@ class Book:
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    def limit(self, owner: str, limits: Limits) -> None:
+        """An owner's limits from now on."""
+        self._limits[owner] = self._account(owner).limits = limits
+
+    def placed_on(self, name: str) -> list[Placed]:
+        return [placed for placed in self._placed.values() if placed.host == name]
+
+    def adopt(self, number: int, request: Request, host: str) -> None:
+        """A session of an earlier book, which its host has told of. Raises KeyError, and ValueError: it has no room there."""
+        row = self.hosts.row(host)
+        if self.hosts.free_memory[row] < request.memory or self.hosts.free_slots[row] < 1 or number in self._placed:
+            raise ValueError(f"the host {host} has no room for the session {number}, or there is one")
+        self._numbers = max(self._numbers, number)
+        self.hosts.reserve(row, request)
+        self._account(request.owner).count(request, 1)
+        self._placed[number] = Placed(number, request, host, ())
 
     def add_host(self, name: str, capacity: Capacity, now: float) -> list[Placed]:
         """Gives those of the queue that go there at once. Raises ValueError."""
@@ -127,7 +146,7 @@ class Book:
     def remove_host(self, name: str) -> list[Placed]:
         """The host is gone: gives the sessions that are lost with it. Raises KeyError."""
         row = self.hosts.row(name)
-        lost = [placed for placed in self._placed.values() if placed.host == name]
+        lost = self.placed_on(name)
         for placed in lost:
             del self._placed[placed.number]
             self._account(placed.request.owner).count(placed.request, -1)
