@@ -26,7 +26,7 @@ from farlane.backend.host.queue import Patience
 from farlane.backend.host.queue import Place as Shown
 from farlane.backend.host.session import priority_of
 from farlane.backend.security.tokens import Entry, digest_of, new_token
-from farlane.fleet.gateway.roster import InQueue, Place
+from farlane.fleet.gateway.roster import RECENT, InQueue, Place, percentiles
 from farlane.fleet.placement import book
 from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
@@ -108,7 +108,7 @@ class Gateway(Host):
     ) -> None:
         super().__init__(_Nothing(descriptions), quota=quota, session_limit=calls, guest_priority=guest_priority)
         self.known = known
-        self.placing: list[float] = []  # seconds that recent placements took, without waiting
+        self._placing: list[float] = []  # seconds that recent placements took, without waiting
         self._fleet = fleet
         self._load = load
         self._guests: dict[int, _Guest] = {}
@@ -120,6 +120,10 @@ class Gateway(Host):
     @property
     def has_processes(self) -> bool:
         return False
+
+    @property
+    def placing_percentiles(self) -> dict[str, float]:
+        return percentiles(self._placing)
 
     @property
     def waiting(self) -> int:
@@ -170,7 +174,7 @@ class Gateway(Host):
                 self._fleet.leave(place.number)
                 continue
             if not waited:
-                self.placing = [*self.placing[-999:], time.perf_counter() - began]
+                self._placing = [*self._placing[-(RECENT - 1) :], time.perf_counter() - began]
             log.info("session %d of %s goes to %s", place.number, request.owner, place.host)
             raise Elsewhere(place.target.url, token, place.target.certificate)
         raise Refused(Reason.BUSY, f"{ATTEMPTS} hosts of the fleet took no session: try again")

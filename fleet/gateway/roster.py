@@ -19,6 +19,7 @@ from farlane.fleet.placement.hosts import Capacity, Request
 
 LEASE_SECONDS = 20.0
 WAITING_SECONDS = 15.0
+RECENT = 1000  # times that are kept
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,13 @@ class _Known:
     reported: float
 
 
+def percentiles(times: Sequence[float]) -> dict[str, float]:
+    """The 50th and the 99th; none of nothing."""
+    found = sorted(times)
+    parts = {"50": 0.5, "99": 0.99} if found else {}
+    return {name: found[min(len(found) - 1, int(part * len(found)))] for name, part in parts.items()}
+
+
 class UnknownHost(Exception):
     """The roster has no such host: it registers (again)."""
 
@@ -135,7 +143,7 @@ class Roster:
             self._book.limit(request.owner, limits)
             now = self._clock()
             found = self._book.ask(request, now)
-            self._decisions = [*self._decisions[-999:], time.perf_counter() - began]
+            self._decisions = [*self._decisions[-(RECENT - 1) :], time.perf_counter() - began]
             if isinstance(found, Queued):
                 self._looked[found.number] = now
                 return self._in_queue(found.number)
@@ -236,13 +244,8 @@ class Roster:
                         float(rows.load[row]), known.report, now - known.reported,
                     )
                 )  # fmt: skip
-            times = sorted(self._decisions)
-            percentiles = {
-                name: 1e6 * times[min(len(times) - 1, int(part * len(times)))]
-                for name, part in (("50", 0.5), ("99", 0.99))
-                if times
-            }
-            return State(found, self._book.waiting, self._placed, self._lost, self._lapsed, percentiles)
+            times = {name: 1e6 * seconds for name, seconds in percentiles(self._decisions).items()}
+            return State(found, self._book.waiting, self._placed, self._lost, self._lapsed, times)
 
     def _place(self, placed: Placed, count: bool = True) -> Place:
         self._since.setdefault(placed.number, self._clock())
