@@ -168,10 +168,11 @@ def main() -> int:
     print(f"all in {seconds:.0f} s: {right} right, {lost} ended with {LOST}, {len(others)} otherwise")
     print(f"the killed node had {len(killed['hosts'])} hosts; the roster counts {state.lost} sessions lost with them")
     print(f"hosts above their memory: {len(above)}")
-    print(f"placement at the gateway: {times['50']:.1f} ms, 99 %: {times['99']:.1f} ms (goal: 5 ms)")
+    print(f"placement at the gateway meanwhile: {times['50']:.1f} ms, 99 %: {times['99']:.1f} ms (goal: 5 ms)")
     print(
         f"  of it the decision: {state.decision_microseconds['50'] / 1000:.3f} ms, 99 %: {state.decision_microseconds['99'] / 1000:.3f} ms"
     )
+    print(f"load of this machine: {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors")
     for one in others[:5]:
         print(one, file=sys.stderr)
     led, direct = ratio(url, program)

@@ -18,7 +18,7 @@ from farlane.backend.device.base import Description
 from farlane.backend.security.tokens import Entry
 from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, RosterActor
 from farlane.fleet.gateway.gateway import HostGone, Unavailable
-from farlane.fleet.gateway.roster import InQueue, Place, State
+from farlane.fleet.gateway.roster import InQueue, NotYet, Place, State
 from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
@@ -27,6 +27,7 @@ CALL_SECONDS = 10.0
 ROSTER_SECONDS = 30.0  # for a roster that is started anew
 EXPECT_SECONDS = 5.0
 STOP_SECONDS = 20.0
+_HEAD = "node:__internal_head__"  # Ray's name for its head node: where that ends, the cluster does
 _CALLS_AT_ONCE = 64  # of an actor; each roster's call that lasts is one
 
 
@@ -73,7 +74,7 @@ class Cluster:
         """The fleet, which is made where there is none yet."""
         actor = ray.remote(RosterActor).options(
             name=ROSTER, namespace=NAMESPACE, lifetime="detached", get_if_exists=True, max_restarts=-1, num_cpus=0,
-            max_concurrency=8,
+            max_concurrency=8, resources={_HEAD: 0.001},
         )  # fmt: skip
         actor.remote(policy, queue)
         return cls()
@@ -171,7 +172,9 @@ class Cluster:
             try:
                 return ray.get(getattr(self._roster, method).remote(*arguments), timeout=CALL_SECONDS)
             except RayTaskError as error:
-                raise error.cause from None
+                if not isinstance(error.cause, NotYet) or time.monotonic() >= deadline:
+                    raise error.cause from None
+                time.sleep(0.2)
             except (RayActorError, GetTimeoutError) as error:
                 if time.monotonic() >= deadline:
                     raise FleetError(f"the fleet's roster does not answer: {str(error).splitlines()[0]}") from None

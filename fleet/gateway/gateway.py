@@ -203,20 +203,23 @@ class Gateway(Host):
 
     def _place(self, request: Request, limits: Limits, patience: Patience | None) -> tuple[Place, bool]:
         """Where the session goes, and whether it has waited for that. Raises Refused, CallGone."""
-        try:
-            found = self._fleet.ask(request, limits)
-        except (book.Refused, Unavailable) as refused:
-            raise Refused(Reason.BUSY, str(refused)) from None
-        if isinstance(found, Place):
-            return found, False
-        if patience is None:
-            self._fleet.leave(found.number)
-            raise Refused(
-                Reason.BUSY, f"no host of the fleet has room now, and {found.of} sessions wait: try again later"
-            )
-        return self._wait(found, patience), True
+        waited = False
+        while True:
+            try:
+                found: Place | InQueue | None = self._fleet.ask(request, limits)
+            except (book.Refused, Unavailable) as refused:
+                raise Refused(Reason.BUSY, str(refused)) from None
+            if isinstance(found, InQueue):
+                if patience is None:
+                    self._fleet.leave(found.number)
+                    why = f"no host of the fleet has room now, and {found.of} sessions wait: try again later"
+                    raise Refused(Reason.BUSY, why)
+                found, waited = self._wait(found, patience), True
+            if found is not None:
+                return found, waited
 
-    def _wait(self, queued: InQueue, patience: Patience) -> Place:
+    def _wait(self, queued: InQueue, patience: Patience) -> Place | None:
+        """None: the roster does not know of it any more, for it was started anew. Raises Refused, CallGone."""
         guest = _Guest(patience.wake, queued)
         with self._waiting_lock:
             self._guests[queued.number] = guest
@@ -224,7 +227,7 @@ class Gateway(Host):
         try:
             while not isinstance(news := guest.news, Place):
                 if news is None:
-                    raise Refused(Reason.BUSY, "the fleet's list of sessions was started anew: start the program again")
+                    return None
                 patience.wait(Shown(news.place, news.of))
             placed = True
             return news

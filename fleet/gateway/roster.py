@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from farlane.fleet.placement.book import Book, Limits, Placed, Policy, Queued
+from farlane.fleet.placement.book import Book, Limits, Placed, Policy, Queued, Refused
 from farlane.fleet.placement.hosts import Capacity, Request
 
 LEASE_SECONDS = 20.0
 WAITING_SECONDS = 15.0
+SETTLING_SECONDS = 5.0
 RECENT = 1000  # times that are kept
 
 
@@ -112,6 +113,10 @@ def percentiles(times: Sequence[float]) -> dict[str, float]:
     return {name: found[min(len(found) - 1, int(part * len(found)))] for name, part in parts.items()}
 
 
+class NotYet(Exception):
+    """The roster has just begun, and hosts may not have told it yet that they are there: ask again in a moment."""
+
+
 class UnknownHost(Exception):
     """The roster has no such host: it registers (again)."""
 
@@ -127,6 +132,7 @@ class Roster:
         # An earlier roster's sessions may still be open: their numbers are smaller.
         self._book = Book(policy, queue=queue, first=int(time.time()) * 1000 % (1 << 52))
         self._clock = clock
+        self._began = clock()
         self._lock = threading.RLock()
         self._hosts: dict[str, _Known] = {}
         self._since: dict[int, float] = {}  # when a placed session was last known of, by its number
@@ -137,12 +143,17 @@ class Roster:
     # What gateways ask.
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:
-        """Raises book.Refused."""
+        """Raises book.Refused, NotYet."""
         with self._lock:
             began = time.perf_counter()
             self._book.limit(request.owner, limits)
             now = self._clock()
-            found = self._book.ask(request, now)
+            try:
+                found = self._book.ask(request, now)
+            except Refused:
+                if now - self._began < SETTLING_SECONDS:
+                    raise NotYet from None
+                raise
             self._decisions = [*self._decisions[-(RECENT - 1) :], time.perf_counter() - began]
             if isinstance(found, Queued):
                 self._looked[found.number] = now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import TcpEndpoint
 from farlane.fleet.gateway.gateway import Gateway, HostGone
 from farlane.fleet.gateway.member import Member
-from farlane.fleet.gateway.roster import InQueue, Place, Roster
+from farlane.fleet.gateway.roster import SETTLING_SECONDS, InQueue, NotYet, Place, Roster
 from farlane.fleet.placement import spread
 from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
@@ -79,7 +80,13 @@ class FleetHere:
     # What the gateway asks.
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:
-        return self.roster.ask(request, limits)
+        deadline = time.monotonic() + 2 * SETTLING_SECONDS
+        while True:
+            try:
+                return self.roster.ask(request, limits)
+            except NotYet:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
         return self.roster.news(numbers)

@@ -16,6 +16,8 @@ from pathlib import Path
 import grpc
 import pytest
 from farlane.backend.security import tokens
+from farlane.fleet.gateway.roster import Roster
+from farlane.fleet.placement import spread
 from farlane.frontend.devtools.guest import Guest, Outcome
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
@@ -212,7 +214,27 @@ def test_a_full_fleet_lets_guests_wait(program: str) -> None:
         fleet.close()
 
 
-def test_one_that_no_host_can_hold_is_refused(fleet: FleetHere) -> None:
+def test_a_roster_that_forgets_those_who_wait_is_asked_again(program: str) -> None:
+    fleet = FleetHere(hosts=1, sessions=1)
+    try:
+        with wire(fleet.url, hello(follows=True)) as gateway:
+            found = gateway.answer.elsewhere
+            with wire(found.url, hello(), found.token):
+                waiting = Outcomes(lambda: Guest(fleet.url).run([program, "first_kernel"]))
+                eventually(lambda: fleet.gateway.waiting == 1)
+                (member,) = fleet.members.values()
+                fleet.roster = Roster(spread.choose)
+                fleet.roster.add_host("h0", "a", member.capacity, member.target, held=member.held())
+                eventually(lambda: fleet.roster.state().waiting == 1)
+            eventually(lambda: not member.held())
+            fleet.roster.leave(fleet.expectations[0][0].number)
+        done(waiting.wait())
+    finally:
+        fleet.close()
+
+
+def test_one_that_no_host_can_hold_is_refused(fleet: FleetHere, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("farlane.fleet.gateway.roster.SETTLING_SECONDS", 0.0)
     fleet.gateway.quota = 1 << 50
     with wire(fleet.url, hello(follows=True)) as gateway:
         assert f"no open host of this fleet has the device null with {1 << 50} bytes" in gateway.refusal

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from farlane.fleet.gateway.roster import (
     LEASE_SECONDS,
+    SETTLING_SECONDS,
     WAITING_SECONDS,
     Held,
     InQueue,
+    NotYet,
     Place,
     Report,
     Roster,
@@ -15,7 +17,7 @@ from farlane.fleet.gateway.roster import (
     UnknownHost,
 )
 from farlane.fleet.placement import pack
-from farlane.fleet.placement.book import Limits
+from farlane.fleet.placement.book import Limits, Refused
 from farlane.fleet.placement.hosts import Capacity, Request
 
 GB = 1 << 30
@@ -130,6 +132,15 @@ def test_a_roster_that_is_started_anew_learns_what_hosts_have(clock: Clock) -> N
     assert other.number != session.number
     roster.leave(session.number)
     assert free(roster) == 4 * GB
+
+
+def test_a_roster_that_has_just_begun_refuses_nobody(clock: Clock) -> None:
+    roster = Roster(pack.choose, clock=clock)
+    with pytest.raises(NotYet):
+        roster.ask(BIG, Limits())
+    clock.now += SETTLING_SECONDS
+    with pytest.raises(Refused, match="no open host"):
+        roster.ask(BIG, Limits())
 
 
 def test_a_drained_host_keeps_its_sessions_and_gets_none(roster: Roster) -> None:
