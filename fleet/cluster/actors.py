@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import ray
+from farlane.backend.commands.serve import SWITCH_SECONDS
 from farlane.backend.device.base import Description
 from farlane.backend.security.tokens import Entry
 from farlane.fleet.cluster.starting import open_member
@@ -45,6 +46,7 @@ class RosterActor(Roster):
     """
 
     def __init__(self, policy: str, queue: int) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
         super().__init__(POLICIES[policy], queue)
         self._descriptions: dict[str, list[Description]] = {}
         self._lives: dict[Any, tuple[str, str]] = {}  # a call that lasts as long as the host -> who
@@ -103,7 +105,7 @@ class HostActor:
     """
 
     def __init__(self, name: str, arguments: list[str], encrypted: bool) -> None:
-        sys.setswitchinterval(0.0005)
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._over: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._member = open_member(name, arguments, ray.util.get_node_ip_address(), encrypted, self._over.put)
         self._node = ray.get_runtime_context().get_node_id()
@@ -116,6 +118,10 @@ class HostActor:
     def expect(self, number: int, request: Request, entry: Entry, seconds: float, guest: str) -> None:
         """Lets one session in. Raises ValueError."""
         self._member.expect(number, request, entry, seconds, guest)
+
+    def end_guest(self, guest: str, why: str) -> None:
+        """Ends its sessions."""
+        self._member.end_guest(guest, why)
 
     def last(self, incarnation: str) -> None:
         """Returns once the host has stopped. Raises ValueError: it is another one by now."""

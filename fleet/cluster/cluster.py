@@ -8,6 +8,7 @@ Locking: one lock around the hosts' handles.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -149,6 +150,14 @@ class Cluster:
             # Should it be there all the same, it comes again with its next report.
             self._roster.fail_host.remote(place.host)
             raise HostGone(str(error).splitlines()[0]) from None
+
+    def guests(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = self._ask("guests")
+        return found
+
+    def end_guest(self, host: str, guest: str, why: str) -> None:
+        with contextlib.suppress(ValueError):  # it has ended meanwhile
+            self._host(host).end_guest.remote(guest, why)
 
     def stop(self) -> int:
         """Ends all hosts and the roster; how many hosts."""

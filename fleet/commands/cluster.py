@@ -6,15 +6,17 @@ Owns their command lines and what they print. Ray is loaded by what needs it alo
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from farlane.backend.commands.admin import parse_admin, require_protection
+from farlane.backend.commands.serve import SWITCH_SECONDS
 from farlane.backend.commands.sizes import parse_bytes, parse_count, parse_priority
 from farlane.backend.security.folder import Folder, SecurityError, default_folder
 from farlane.backend.server.edge import Edge
@@ -83,8 +85,10 @@ def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def run(arguments: argparse.Namespace) -> int:
+    out = sys.stdout
     try:
-        return _run(arguments)
+        with contextlib.redirect_stdout(sys.stderr):  # Ray says on standard output what it says of its machines
+            return _run(arguments, out)
     except (CommandError, mapping.InputError, Unavailable, EndpointError, SecurityError) as error:
         print(f"farlane: {error}", file=sys.stderr)
     except UnknownHost as error:
@@ -101,7 +105,7 @@ def connect(address: str | None) -> None:
     cluster.connect(address)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, out: TextIO) -> int:
     if arguments.part in ("up", "gateway"):
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
         folder = Folder(Path(arguments.folder)) if arguments.folder else default_folder(os.environ)
@@ -110,31 +114,31 @@ def _run(arguments: argparse.Namespace) -> int:
             raise CommandError("a gateway's endpoints are all encrypted, or none: its hosts' are as well")
     connect(arguments.address)
     if arguments.part == "map":
-        return mapping.run(arguments)
+        return mapping.run(arguments, out)
     from farlane.fleet.cluster.cluster import Cluster
 
     if arguments.part == "up":
-        fleet = _start(arguments, is_encrypted(endpoints[0]))
-        return 0 if arguments.no_gateway else _serve(arguments, fleet, endpoints, folder)
+        fleet = _start(arguments, is_encrypted(endpoints[0]), out)
+        return 0 if arguments.no_gateway else _serve(arguments, fleet, endpoints, folder, out)
     fleet = Cluster()
     if arguments.part == "gateway":
-        return _serve(arguments, fleet, endpoints, folder)
+        return _serve(arguments, fleet, endpoints, folder, out)
     if arguments.part == "down":
-        print(f"farlane: {fleet.stop()} hosts have ended")
+        print(f"farlane: {fleet.stop()} hosts have ended", file=out)
     elif arguments.part == "status":
         state = fleet.state()
         if arguments.json:
-            print(json.dumps(dataclasses.asdict(state) | {"named": fleet.hosts()}, indent=1))
+            print(json.dumps(dataclasses.asdict(state) | {"named": fleet.hosts()}, indent=1), file=out)
         else:
-            showing.show(state, fleet.hosts())
+            showing.show(state, fleet.hosts(), out)
     elif arguments.part == "top":
-        showing.watch(fleet.state, fleet.hosts)
+        showing.watch(fleet.state, fleet.hosts, out)
     else:
         fleet.set_open(arguments.host, arguments.part == "undrain")
     return 0
 
 
-def _start(arguments: argparse.Namespace, encrypted: bool) -> Cluster:
+def _start(arguments: argparse.Namespace, encrypted: bool, out: TextIO) -> Cluster:
     from farlane.fleet.cluster import starting
     from farlane.fleet.cluster.cluster import Cluster, addresses
 
@@ -151,13 +155,16 @@ def _start(arguments: argparse.Namespace, encrypted: bool) -> Cluster:
     resources = dict(arguments.per_host) or {"CPU": 1.0}
     names = fleet.add_hosts(arguments.hosts, arguments.host_arguments, encrypted, resources)
     if names:
-        print(f"farlane: starting {' '.join(names)}", flush=True)
+        print(f"farlane: starting {' '.join(names)}", file=out, flush=True)
     return fleet
 
 
-def _serve(arguments: argparse.Namespace, fleet: Cluster, endpoints: list[Endpoint], folder: Folder) -> int:
+def _serve(
+    arguments: argparse.Namespace, fleet: Cluster, endpoints: list[Endpoint], folder: Folder, out: TextIO
+) -> int:
     """A gateway, until a signal."""
     logs.configure(logs.Wanted(arguments.log_level, "text"))
+    sys.setswitchinterval(SWITCH_SECONDS)
     signals = Signals((signal.SIGTERM, signal.SIGINT))
     descriptions = fleet.descriptions(HOST_SECONDS)
     gateway = Gateway(fleet, descriptions, quota=arguments.quota, guest_priority=arguments.guest_priority)
@@ -165,13 +172,12 @@ def _serve(arguments: argparse.Namespace, fleet: Cluster, endpoints: list[Endpoi
     shown = None
     try:
         bound = edge.listen(endpoints)
-        if edge.gate is not None:
-            gateway.known = edge.gate.known
+        gateway.gate = edge.gate
         if arguments.admin is not None:
             shown = showing.MetricsPage(arguments.admin, fleet.state, gateway)
-            print(f"farlane: metrics of all hosts are at {shown.url}", flush=True)
+            print(f"farlane: metrics of all hosts are at {shown.url}", file=out, flush=True)
         for endpoint in bound:
-            print(f"farlane: a gateway listens on {endpoint} (device {descriptions[0].backend})", flush=True)
+            print(f"farlane: a gateway listens on {endpoint} (device {descriptions[0].backend})", file=out, flush=True)
         if arguments.ready_fd is not None:
             with os.fdopen(arguments.ready_fd, "w") as ready:
                 ready.writelines(f"{endpoint}\n" for endpoint in bound)

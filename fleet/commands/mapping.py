@@ -6,11 +6,10 @@ Owns the command line, the bar, and the order of what is printed.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from farlane.backend.commands.sizes import parse_count
 from rich.console import Console
@@ -50,7 +49,7 @@ def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     part.add_argument("command", nargs="+", metavar="-- PROGRAM", help="the program and its arguments, behind --")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """The cluster is connected. Raises InputError."""
     from farlane.fleet.cluster.mapping import run_all
 
@@ -71,14 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    outputs = _InOrder(sys.stdout.buffer)
+    outputs = _InOrder(out.buffer)
     failed: dict[int, str] = {}
     console = Console(stderr=True)
-    # What Ray says of machines that fail it says on standard output, which is the programs'.
-    with (
-        contextlib.redirect_stdout(sys.stderr),
-        Progress(*columns, console=console, disable=not console.is_terminal) as bar,
-    ):
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         shown = bar.add_task("programs", total=len(inputs))
         for outcome in outcomes:
             outputs.add(outcome.number, outcome.output)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from farlane.backend.server.endpoint import EndpointError, TcpEndpoint
 from farlane.fleet.gateway.roster import HostState, State
@@ -25,16 +25,27 @@ if TYPE_CHECKING:
 SECONDS = 1.0
 STALE_SECONDS = 5.0
 GIB = 1 << 30
+# Of each host: the name behind farlane_fleet_host_, what it means, and where it is.
+GAUGES: tuple[tuple[str, str, Callable[[HostState], float]], ...] = (
+    ("open", "1: new sessions may go there; 0: it is drained", lambda host: host.is_open),
+    ("sessions", "Sessions placed there", lambda host: host.sessions),
+    ("session_limit", "Sessions that it takes at once", lambda host: host.capacity.sessions),
+    ("memory_bytes", "Device memory", lambda host: host.capacity.memory),
+    ("memory_reserved_bytes", "Of it, what sessions have reserved", lambda host: host.capacity.memory - host.free_memory),
+    ("memory_used_bytes", "Of it, what sessions have allocated", lambda host: host.report.memory_used),
+    ("expected_load", "Device seconds in a second that its sessions are expected to use", lambda host: host.load),
+    ("report_age_seconds", "Since its last report", lambda host: host.age),
+)  # fmt: skip
 
 
-def show(state: State, named: Sequence[str]) -> None:
-    Console().print(render(state, named))
+def show(state: State, named: Sequence[str], out: TextIO) -> None:
+    Console(file=out).print(render(state, named))
 
 
-def watch(ask: Callable[[], State], named: Callable[[], Sequence[str]]) -> None:
+def watch(ask: Callable[[], State], named: Callable[[], Sequence[str]], out: TextIO) -> None:
     """Until the user ends it."""
     before: State | None = None
-    with Live(screen=False, auto_refresh=False) as live:
+    with Live(console=Console(file=out), auto_refresh=False, redirect_stdout=False) as live:
         try:
             while True:
                 state = ask()
@@ -90,16 +101,7 @@ class _Collector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         state = self._ask()
-        for name, help_, value in (
-            ("open", "1: new sessions may go there; 0: it is drained", lambda host: host.is_open),
-            ("sessions", "Sessions placed there", lambda host: host.sessions),
-            ("session_limit", "Sessions that it takes at once", lambda host: host.capacity.sessions),
-            ("memory_bytes", "Device memory", lambda host: host.capacity.memory),
-            ("memory_reserved_bytes", "Of it, what sessions have reserved", lambda host: host.capacity.memory - host.free_memory),
-            ("memory_used_bytes", "Of it, what sessions have allocated", lambda host: host.report.memory_used),
-            ("expected_load", "Device seconds in a second that its sessions are expected to use", lambda host: host.load),
-            ("report_age_seconds", "Since its last report", lambda host: host.age),
-        ):  # fmt: skip
+        for name, help_, value in GAUGES:
             family = GaugeMetricFamily(f"farlane_fleet_host_{name}", help_, labels=["host", "node"])
             for host in state.hosts:
                 family.add_metric([host.name, host.node], float(value(host)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -25,6 +25,7 @@ from farlane.backend.host.host import Admission, Host
 from farlane.backend.host.queue import Patience
 from farlane.backend.host.queue import Place as Shown
 from farlane.backend.host.session import priority_of
+from farlane.backend.security.gate import Gate
 from farlane.backend.security.tokens import Entry, digest_of, new_token
 from farlane.fleet.gateway.roster import RECENT, InQueue, Place, percentiles
 from farlane.fleet.placement import book
@@ -35,6 +36,7 @@ log = logging.getLogger("farlane.gateway")
 
 COMING_SECONDS = 30.0  # for a guest to come to its host
 LOOK_SECONDS = 0.2  # between two looks at the queue, while guests wait
+JUDGE_SECONDS = 0.5  # between two looks at who may still stay
 ATTEMPTS = 3  # to find a host that is there
 GUESTS = "guests"  # the owner of sessions of guests without a token
 _OLD = (
@@ -61,6 +63,12 @@ class Fleet(Protocol):
     def leave(self, number: int) -> None: ...
     def expect(self, place: Place, request: Request, entry: Entry, seconds: float, guest: str) -> None:
         """Tells the host who comes. Raises HostGone; the fleet has taken note of it where it has failed."""
+
+    def guests(self) -> Mapping[str, Sequence[str]]:
+        """Who has sessions, by their digests, and on which hosts."""
+
+    def end_guest(self, host: str, guest: str, why: str) -> None:
+        """Ends its sessions there, sooner or later."""
 
 
 class _Nothing:
@@ -92,7 +100,6 @@ class Gateway(Host):
         quota: device memory that a session reserves, where its token says nothing.
         load: device seconds in a second that a session is expected to use.
         calls: guests that are admitted, or wait, at once.
-        known: what is known of a guest by its digest (`Gate.known`).
     """
 
     def __init__(
@@ -104,10 +111,9 @@ class Gateway(Host):
         load: float = 0.1,
         calls: int = 256,
         guest_priority: int = 0,
-        known: Callable[[str], Entry | None] = lambda digest: None,
     ) -> None:
         super().__init__(_Nothing(descriptions), quota=quota, session_limit=calls, guest_priority=guest_priority)
-        self.known = known
+        self.gate: Gate | None = None  # of the endpoint, where that is encrypted
         self._placing: list[float] = []  # seconds that recent placements took, without waiting
         self._fleet = fleet
         self._load = load
@@ -153,7 +159,7 @@ class Gateway(Host):
         check(greeting)
         if not greeting.follows:
             raise Refused(Reason.VERSION, _OLD)
-        entry = self.known(guest) if guest else None
+        entry = self.gate.known(guest) if self.gate is not None else None
         terms = terms or self.guest_terms
         request = Request(
             owner=entry.name if entry else GUESTS,
@@ -238,17 +244,31 @@ class Gateway(Host):
                 self._fleet.leave(queued.number)
 
     def _watch(self) -> None:
-        """Looks after the guests that wait."""
+        """Looks after the guests that wait, and those that may come no more."""
+        judged = time.monotonic()
         while not self._closed.wait(LOOK_SECONDS):
-            with self._waiting_lock:
-                numbers = list(self._guests)
-            if not numbers:
-                continue
             try:
-                news = self._fleet.news(numbers)
-            except Exception as error:  # the list may be on its way to another machine
-                log.warning("the fleet's list of sessions cannot be asked: %s", error)
-                continue
+                self._look()
+                if self.gate is not None and time.monotonic() - judged >= JUDGE_SECONDS:
+                    self._judge(self.gate)
+                    judged = time.monotonic()
+            except Unavailable as error:
+                log.warning("%s", error)
+            except Exception:
+                log.exception("the fleet could not be asked")
+
+    def _judge(self, gate: Gate) -> None:
+        """Ends the sessions of guests whose token was revoked, or has expired."""
+        for guest, hosts in self._fleet.guests().items():
+            if why := gate.past(guest):
+                for host in hosts:
+                    self._fleet.end_guest(host, guest, why)
+
+    def _look(self) -> None:
+        with self._waiting_lock:
+            numbers = list(self._guests)
+        if numbers:
+            news = self._fleet.news(numbers)
             with self._waiting_lock:
                 for number, said in news.items():
                     guest = self._guests.get(number)

@@ -81,6 +81,13 @@ class Member:
             self._held[number] = request
             self._most_reserved = max(self._most_reserved, reserved)
 
+    def end_guest(self, guest: str, why: str) -> None:
+        """Ends its sessions, and lets none in that it was to open."""
+        assert self._edge.gate is not None
+        for name in self.expected.of_guest(guest):
+            self.expected.forget(name)
+            self._edge.gate.end(name, why)
+
     def held(self) -> list[Held]:
         with self._lock:
             return [Held(number, request) for number, request in self._held.items()]
@@ -101,6 +108,7 @@ class Member:
             opened=totals.opened,
             ended={str(how): count for how, count in totals.ended.items()},
             counts=dict(totals.counts),
+            guests=sorted(self.expected.guests()),
         )
 
     def close(self) -> None:

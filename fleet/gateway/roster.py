@@ -68,6 +68,7 @@ class Report:
     opened: int = 0
     ended: Mapping[str, int] = field(default_factory=dict)  # by how
     counts: Mapping[str, int] = field(default_factory=dict)
+    guests: Sequence[str] = ()  # who has sessions there, by their digests
 
 
 @dataclass(frozen=True)
@@ -166,15 +167,23 @@ class Roster:
             now = self._clock()
             self._sweep(now)
             found: dict[int, Place | InQueue | None] = {}
-            placed = {each.number: each for name in self._hosts for each in self._book.placed_on(name)}
+            places = self._book.places()
             for number in numbers:
-                if number in self._looked:
+                if number in places:
                     self._looked[number] = now
-                    found[number] = self._in_queue(number)
-                elif number in placed:
-                    found[number] = self._place(placed[number], count=False)
+                    found[number] = InQueue(number, places[number], len(places))
                 else:
-                    found[number] = None
+                    placed = self._book.placed(number)
+                    found[number] = None if placed is None else self._place(placed, count=False)
+            return found
+
+    def guests(self) -> dict[str, list[str]]:
+        """Who has sessions, and on which hosts."""
+        with self._lock:
+            found: dict[str, list[str]] = {}
+            for name, known in self._hosts.items():
+                for guest in known.report.guests:
+                    found.setdefault(guest, []).append(name)
             return found
 
     def leave(self, number: int) -> None:

@@ -104,6 +104,7 @@ class Book:
         self._accounts: dict[str, _Account] = {}
         self._numbers = first - 1
         self._placed: dict[int, Placed] = {}
+        self._on: dict[str, dict[int, Placed]] = {}  # the same, by host
         self._waiting: dict[int, tuple[Waiting, float]] = {}  # with the time of its arrival
         self._earmarks: dict[str, _Earmark] = {}  # by owner: one at a time
 
@@ -120,7 +121,11 @@ class Book:
         self._limits[owner] = self._account(owner).limits = limits
 
     def placed_on(self, name: str) -> list[Placed]:
-        return [placed for placed in self._placed.values() if placed.host == name]
+        return list(self._on.get(name, {}).values())
+
+    def placed(self, number: int) -> Placed | None:
+        """Where a session is; None: it waits, or there is none."""
+        return self._placed.get(number)
 
     def adopt(self, number: int, request: Request, host: str) -> None:
         """A session of an earlier book, which its host has told of. Raises KeyError, and ValueError: it has no room there."""
@@ -130,7 +135,7 @@ class Book:
         self._numbers = max(self._numbers, number)
         self.hosts.reserve(row, request)
         self._account(request.owner).count(request, 1)
-        self._placed[number] = Placed(number, request, host, ())
+        self._note(Placed(number, request, host, ()))
 
     def add_host(self, name: str, capacity: Capacity, now: float) -> list[Placed]:
         """Gives those of the queue that go there at once. Raises ValueError."""
@@ -147,6 +152,7 @@ class Book:
         """The host is gone: gives the sessions that are lost with it. Raises KeyError."""
         row = self.hosts.row(name)
         lost = self.placed_on(name)
+        self._on.pop(name, None)
         for placed in lost:
             del self._placed[placed.number]
             self._account(placed.request.owner).count(placed.request, -1)
@@ -181,9 +187,12 @@ class Book:
 
     def place_of(self, number: int) -> int:
         """The place in the queue, as things are now: 1 is the next. Raises KeyError."""
-        self._waiting[number]
+        return self.places()[number]
+
+    def places(self) -> dict[int, int]:
+        """Of all that wait, as `place_of`."""
         everyone = order((each for each, _ in self._waiting.values()), self._used())
-        return 1 + next(place for place, each in enumerate(everyone) if each.number == number)
+        return {each.number: place for place, each in enumerate(everyone, 1)}
 
     def leave(self, number: int, now: float) -> list[Placed]:
         """A session has ended, or does not wait any more: gives those that go on in its place. Raises KeyError."""
@@ -191,6 +200,7 @@ class Book:
             self._dequeue(self._waiting[number][0])
         else:
             placed = self._placed.pop(number)
+            del self._on[placed.host][number]
             self.hosts.release(self.hosts.row(placed.host), placed.request)
             self._account(placed.request.owner).count(placed.request, -1)
         return self._advance(now)
@@ -232,10 +242,15 @@ class Book:
         missing = tuple(image for image in request.images if not self.hosts.holds(row, image))
         self.hosts.reserve(row, request)
         account.count(request, 1)
-        placed = self._placed[each.number] = Placed(each.number, request, self.hosts.name(row), missing)
+        placed = Placed(each.number, request, self.hosts.name(row), missing)
+        self._note(placed)
         if each.number in self._waiting:
             self._dequeue(each)
         return placed
+
+    def _note(self, placed: Placed) -> None:
+        self._placed[placed.number] = placed
+        self._on.setdefault(placed.host, {})[placed.number] = placed
 
     def _earmark(self, each: Waiting, now: float) -> None:
         owner = each.request.owner

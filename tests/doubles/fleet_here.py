@@ -53,8 +53,7 @@ class FleetHere:
         self.gateway = Gateway(self, descriptions, quota=QUOTA, guest_priority=9)
         self.edge = Edge(self.gateway, self.folder)
         (endpoint,) = self.edge.listen([TcpEndpoint("127.0.0.1", 0, self.folder is not None)])
-        if self.edge.gate is not None:
-            self.gateway.known = self.edge.gate.known
+        self.gateway.gate = self.edge.gate
         self.url = str(endpoint)
 
     def stop_gateway(self) -> None:
@@ -100,3 +99,11 @@ class FleetHere:
             self.members[place.host].expect(place.number, request, entry, seconds, guest)
         except ValueError as error:
             raise HostGone(str(error)) from None
+
+    def guests(self) -> dict[str, list[str]]:
+        for name, member in self.members.items():
+            self.roster.report(name, member.incarnation, member.report())
+        return self.roster.guests()
+
+    def end_guest(self, host: str, guest: str, why: str) -> None:
+        self.members[host].end_guest(guest, why)

@@ -19,6 +19,7 @@ import pytest
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
+from steady import Steady
 from waiting import eventually
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(300)]
@@ -27,31 +28,6 @@ PROGRAMS = Path(__file__).parent / "programs"
 STORE_BYTES = 80 << 20  # of each node's objects, of which there are few
 HOST_OPTIONS = ("--device", "sim", "--sessions", "8", "--grace", "0", "--no-analyze")
 UNAVAILABLE = "error 46"
-
-
-class Steady:
-    """A program that holds a session until it is let go."""
-
-    def __init__(self, guest: Guest, program: str) -> None:
-        environment = guest.environment(program, "calls")
-        self.process = subprocess.Popen(
-            [program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        first = self.process.stdout.readline()
-        if first != "ready\n":
-            raise AssertionError(first + self.process.communicate()[1])
-
-    def let_go(self) -> tuple[int, str, str]:
-        output, errors = self.process.communicate("", timeout=60)
-        return self.process.returncode, output, errors
-
-    def ended(self) -> tuple[int, str, str]:
-        """By itself."""
-        status = self.process.wait(60)
-        assert self.process.stdout is not None
-        assert self.process.stderr is not None
-        return status, self.process.stdout.read(), self.process.stderr.read()
 
 
 class Fleet:

@@ -24,11 +24,13 @@ from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.v1 import session_pb2 as pb
 from fleet_here import QUOTA, FleetHere
+from steady import Steady
 from waiting import eventually
 
 pytestmark = [pytest.mark.native, pytest.mark.xdist_group("gateway")]
 
 SOURCE = Path(__file__).parents[1] / "calls" / "programs" / "round_trips.cu"
+STEADY = Path(__file__).parents[2] / "fleet" / "programs" / "steady.cu"
 OPEN = "/farlane.v1.SessionService/Open"
 SCENARIOS = ("first_kernel", "many_launches", "copy_5_mib", "synchronize_twice")
 
@@ -36,6 +38,11 @@ SCENARIOS = ("first_kernel", "many_launches", "copy_5_mib", "synchronize_twice")
 @pytest.fixture(scope="module")
 def program(toolchain: Callable[[str], Toolchain]) -> str:
     return str(compile_program(toolchain("13.0"), [SOURCE], "round_trips", Build()))
+
+
+@pytest.fixture(scope="module")
+def steady(toolchain: Callable[[str], Toolchain]) -> str:
+    return str(compile_program(toolchain("13.0"), [STEADY], "steady", Build()))
 
 
 @pytest.fixture
@@ -47,7 +54,7 @@ def fleet() -> Iterator[FleetHere]:
 
 @pytest.fixture
 def encrypted(tmp_path: Path) -> Iterator[FleetHere]:
-    made = FleetHere(folder=tmp_path / "gateway", grace=5.0)
+    made = FleetHere(folder=tmp_path / "gateway", grace=5.0, device="sim")
     yield made
     made.close()
 
@@ -130,6 +137,19 @@ def test_tls_and_tokens(program: str, encrypted: FleetHere) -> None:
     refused = Guest(encrypted.url, access=encrypted.access("farlane-guess")).run([program, "first_kernel"])
     assert "does not know the guest's token" in refused.stderr
     assert len(encrypted.expectations) == 2
+
+
+def test_a_token_that_is_revoked_ends_its_sessions_on_their_hosts(steady: str, encrypted: FleetHere) -> None:
+    alice, bob = (
+        Steady(Guest(encrypted.url, access=encrypted.access(encrypted.token(name))), steady)
+        for name in ("alice", "bob")
+    )
+    assert encrypted.folder is not None
+    tokens.revoke(encrypted.folder, "alice")
+    status, output, errors = alice.ended()
+    assert (status, "error 46" in output) == (1, True)
+    assert "the guest's token (alice) was revoked" in errors
+    assert bob.let_go()[:2] == (0, "PASS\n")
 
 
 def test_a_host_takes_the_session_of_the_gateway_alone(program: str, fleet: FleetHere) -> None:
