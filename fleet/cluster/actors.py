@@ -14,7 +14,9 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -38,20 +40,35 @@ LOOK_SECONDS = 0.2  # at hosts' ends
 POLICIES: dict[str, Policy] = {"pack": pack.choose, "spread": spread.choose, "locality": locality.choose}
 
 
-class RosterActor(Roster):
-    """The roster, which takes note of hosts that fail.
+@dataclass(frozen=True)
+class Settings:
+    """Of a roster; hosts keep them for one that is started anew."""
 
-    Args:
-        policy: of POLICIES.
-    """
+    policy: str  # of POLICIES
+    queue: int
+    since: float = 0.0  # seconds since 1970; 0: as it was made
+
+
+class RosterActor(Roster):
+    """The roster, which takes note of hosts that fail."""
 
     def __init__(self, policy: str, queue: int) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
         super().__init__(POLICIES[policy], queue)
+        self._settings = Settings(policy, queue)
         self._descriptions: dict[str, list[Description]] = {}
         self._lives: dict[Any, tuple[str, str]] = {}  # a call that lasts as long as the host -> who
         self._lives_lock = threading.Lock()
         threading.Thread(target=self._watch, name="farlane-lives", daemon=True).start()
+
+    def change(self, policy: str | None, queue: int | None) -> None:
+        """None: as it was."""
+        now = self._settings
+        self._set(Settings(policy or now.policy, now.queue if queue is None else queue, time.time()))
+
+    def _set(self, settings: Settings) -> None:
+        self._settings = settings
+        self.configure(POLICIES[settings.policy], settings.queue)
 
     def begin(
         self,
@@ -63,12 +80,21 @@ class RosterActor(Roster):
         node: str,
         held: Sequence[Held],
         descriptions: list[Description],
-    ) -> None:
-        """A host begins, or tells a new roster what it has."""
+        settings: Settings | None,
+    ) -> Settings:
+        """A host begins, or tells a new roster what it has, and the settings that it knows."""
+        if settings is not None and settings.since > self._settings.since:
+            self._set(settings)
         self.add_host(name, incarnation, capacity, target, node, held)
         with self._lives_lock:
             self._descriptions[name] = descriptions
             self._lives[actor.last.remote(incarnation)] = name, incarnation
+        return self._settings
+
+    def tell(self, name: str, incarnation: str, report: Report) -> Settings:
+        """A host's report. Raises UnknownHost."""
+        self.report(name, incarnation, report)
+        return self._settings
 
     def descriptions(self) -> list[Description]:
         """Of the devices of a host; empty: there is no host yet."""
@@ -112,6 +138,7 @@ class HostActor:
         self._roster = ray.get_actor(ROSTER, NAMESPACE)
         self._actor = ray.get_runtime_context().current_actor
         self._stopped = threading.Event()
+        self._settings: Settings | None = None
         self._begin()
         threading.Thread(target=self._report, name="farlane-report", daemon=True).start()
 
@@ -143,10 +170,10 @@ class HostActor:
 
     def _begin(self) -> None:
         member = self._member
-        ray.get(
+        self._settings = ray.get(
             self._roster.begin.remote(
                 self._actor, member.name, member.incarnation, member.capacity, member.target, self._node,
-                member.held(), list(member.host.descriptions),
+                member.held(), list(member.host.descriptions), self._settings,
             )
         )  # fmt: skip
 
@@ -161,8 +188,8 @@ class HostActor:
             except queue.Empty:
                 pass
             try:
-                said = self._roster.report.remote(self._member.name, self._member.incarnation, self._member.report())
-                ray.get(said)
+                said = self._roster.tell.remote(self._member.name, self._member.incarnation, self._member.report())
+                self._settings = ray.get(said)
             except RayTaskError as error:
                 if not isinstance(error.cause, UnknownHost):
                     log.exception("the roster took no report")

@@ -24,6 +24,7 @@ from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
+DEFAULT_POLICY, QUEUE = "locality", 1024  # of a new fleet
 CALL_SECONDS = 10.0
 ROSTER_SECONDS = 30.0  # for a roster that is started anew
 EXPECT_SECONDS = 5.0
@@ -69,16 +70,19 @@ class Cluster:
             raise FleetError("this Ray cluster has no fleet: `farlane fleet up` starts one") from None
         self._lock = threading.Lock()
         self._hosts: dict[str, Any] = {}
+        self._starting: dict[Any, str] = {}  # a call that each host answers once it has begun
 
     @classmethod
-    def start(cls, policy: str, queue: int) -> Cluster:
-        """The fleet, which is made where there is none yet."""
+    def start(cls, policy: str | None, queue: int | None) -> Cluster:
+        """The fleet, which is made where there is none yet. None: as it is, or the default."""
         actor = ray.remote(RosterActor).options(
             name=ROSTER, namespace=NAMESPACE, lifetime="detached", get_if_exists=True, max_restarts=-1, num_cpus=0,
             max_concurrency=8, resources={_HEAD: 0.001},
         )  # fmt: skip
-        actor.remote(policy, queue)
-        return cls()
+        actor.remote(policy or DEFAULT_POLICY, QUEUE if queue is None else queue)
+        fleet = cls()
+        fleet._ask("change", policy, queue)
+        return fleet
 
     def add_hosts(
         self, count: int, arguments: Sequence[str], encrypted: bool, resources: Mapping[str, float]
@@ -90,11 +94,12 @@ class Cluster:
         ]
         rest = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
         for name in names[:count]:
-            ray.remote(HostActor).options(
+            actor = ray.remote(HostActor).options(
                 name=name, namespace=NAMESPACE, lifetime="detached", max_restarts=-1, scheduling_strategy="SPREAD",
                 num_cpus=resources.get("CPU", 0), num_gpus=resources.get("GPU", 0), resources=rest or None,
                 max_concurrency=_CALLS_AT_ONCE,
             ).remote(name, list(arguments), encrypted)  # fmt: skip
+            self._starting[actor.pid.remote()] = name
         return names[:count]
 
     def hosts(self) -> list[str]:
@@ -106,9 +111,10 @@ class Cluster:
         )
 
     def descriptions(self, seconds: float) -> list[Description]:
-        """Of what the hosts have. Raises FleetError: none has begun in time."""
+        """Of what the hosts have. Raises FleetError: none has begun in time, or one of those that were added cannot."""
         deadline = time.monotonic() + seconds
         while not (found := self._ask("descriptions")):
+            self._check_starting()
             if time.monotonic() >= deadline:
                 raise FleetError(
                     f"no host of the fleet has begun within {seconds:.0f} s: `ray status` shows whether the cluster has "
@@ -116,6 +122,17 @@ class Cluster:
                 )
             time.sleep(0.1)
         return list(found)
+
+    def _check_starting(self) -> None:
+        over, _ = ray.wait(list(self._starting), timeout=0) if self._starting else ([], [])
+        for each in over:
+            name = self._starting.pop(each)
+            try:
+                ray.get(each)
+            except RayActorError as error:
+                raise FleetError(
+                    f"the host {name} cannot start: {str(error).strip().splitlines()[-1].strip()}"
+                ) from None
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:
         """Raises book.Refused."""

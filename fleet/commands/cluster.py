@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 POLICIES = ("pack", "spread", "locality")
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 DEFAULT_QUOTA = 1 << 30
-QUEUE = 1024
 HOST_SECONDS = 120.0  # for the first host to begin
 STOP_SECONDS = 5.0
 
@@ -52,10 +51,10 @@ def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--per-host", action="append", type=_resource, default=[], metavar="NAME=AMOUNT",
         help="what Ray sets aside for each host: CPU=1, GPU=1, or a resource of your own; may be repeated (default: CPU=1)",
     )  # fmt: skip
-    up.add_argument("--policy", choices=POLICIES, default="locality", help="where sessions go (default: %(default)s)")
+    up.add_argument("--policy", choices=POLICIES, help="where sessions go (default: as it is; locality at first)")
     up.add_argument(
-        "--queue", type=parse_count, default=QUEUE, metavar="N",
-        help="sessions that wait while no host has room (default: %(default)s)",
+        "--queue", type=parse_count, metavar="N",
+        help="sessions that wait while no host has room (default: as it is; 1024 at first)",
     )  # fmt: skip
     up.add_argument("--no-gateway", action="store_true", help="start the hosts, and return")
     _add_gateway(up)

@@ -141,6 +141,11 @@ class Roster:
         self._placed = self._lost = self._lapsed = 0
         self._decisions: list[float] = []
 
+    def configure(self, policy: Policy, queue: int) -> None:
+        """From now on."""
+        with self._lock:
+            self._book.policy, self._book.queue = policy, queue
+
     # What gateways ask.
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:

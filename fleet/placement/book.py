@@ -97,9 +97,9 @@ class Book:
         first: int = 1,
     ) -> None:
         self.hosts = Hosts()
-        self._policy = policy
+        self.policy = policy
         self._limits = dict(limits or {})
-        self._queue = queue
+        self.queue = queue
         self._patience = patience
         self._accounts: dict[str, _Account] = {}
         self._numbers = first - 1
@@ -179,7 +179,7 @@ class Book:
         each = Waiting(self._numbers, request)
         if not self._is_behind(request) and (placed := self._place(each)) is not None:
             return placed
-        if len(self._waiting) >= self._queue:
+        if len(self._waiting) >= self.queue:
             raise Refused(f"the fleet is full, and {len(self._waiting)} sessions wait already: try again later")
         self._waiting[each.number] = each, now
         self._account(request.owner).waiting.setdefault(request.priority, deque()).append(each)
@@ -238,7 +238,7 @@ class Book:
                 fits[earmark.row] = False
         if not fits.any():
             return None
-        row = self._policy(request, self.hosts, fits)
+        row = self.policy(request, self.hosts, fits)
         missing = tuple(image for image in request.images if not self.hosts.holds(row, image))
         self.hosts.reserve(row, request)
         account.count(request, 1)

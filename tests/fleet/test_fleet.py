@@ -84,9 +84,13 @@ class Fleet:
         self.gateways.clear()
 
     def close(self) -> None:
-        self.stop_gateways()
-        self.farlane("down")
-        self.ray.shutdown()
+        try:
+            self.stop_gateways()
+            ended = self.farlane("down")
+            assert "2 hosts have ended" in ended.stdout, ended.stderr
+            assert "this Ray cluster has no fleet" in self.farlane("status").stderr
+        finally:
+            self.ray.shutdown()
 
     def _command(self, part: str) -> list[str]:
         return [sys.executable, "-m", "farlane.frontend.cli", "fleet", part, "--address", self.ray.address]
@@ -109,6 +113,14 @@ def url(running: Fleet) -> str:
     found = running.up("--policy", "spread")
     eventually(lambda: len(running.hosts()) == 2)
     return found
+
+
+def test_a_host_that_cannot_start_says_why(running: Fleet) -> None:
+    """The first one with this cluster."""
+    outcome = running.farlane("up", "--hosts", "1", "--", "--device", "sim", "--model", "/nonexistent")
+    assert outcome.returncode == 1
+    assert "the host host-0 cannot start" in outcome.stderr
+    assert "/nonexistent" in outcome.stderr
 
 
 def test_programs_run_on_both_hosts(running: Fleet, url: str, steady: str) -> None:

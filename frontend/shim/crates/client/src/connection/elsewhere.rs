@@ -50,12 +50,12 @@ mod tests {
 
     #[test]
     fn a_host_is_followed_with_the_token_that_is_for_it() {
-        let (endpoint, shown) = outcome(PLAIN, &answer("grpc://host:2", "once", b"")).ok().expect("followed");
+        let (endpoint, shown) = outcome(PLAIN, &answer("grpc://host:2", "once", b"")).expect("followed");
         assert_eq!(endpoint.to_string(), "grpc://host:2");
         assert!(shown.tls.is_none());
         assert_eq!(shown.token.expect("a token").to_str().expect("text"), "Bearer once");
         for gateway in [PLAIN, TLS] {
-            let (_, shown) = outcome(gateway, &answer("farlane+tls://host:2", "once", b"der")).ok().expect("followed");
+            let (_, shown) = outcome(gateway, &answer("farlane+tls://host:2", "once", b"der")).expect("followed");
             assert!(shown.tls.is_some() && shown.token.is_some());
         }
     }

@@ -113,7 +113,7 @@ fn not_admitted(config: &Config) -> OpenError {
 
 /// What a host says to the Hello, where it does not refuse the guest.
 enum Answer {
-    Here(Poster, Streaming<HostMessage>, Welcome),
+    Here(Poster, Streaming<HostMessage>, Box<Welcome>),
     Elsewhere(Elsewhere),
 }
 
@@ -201,7 +201,7 @@ impl Task {
             let own = shared.clone();
             spawn(NAME, move || own.rings.iter().for_each(|rings| rings.run(&own))).map_err(|e| local(&e))?;
         }
-        let opened = (shared.clone(), welcome, self.config.endpoint.clone());
+        let opened = (shared.clone(), *welcome, self.config.endpoint.clone());
         if self.report.send(Progress::Ended(Box::new(Ok(opened)))).is_ok() {
             shared.stream.run(&shared); // else opening timed out meanwhile
         }
@@ -314,7 +314,7 @@ impl Task {
             Some(host_message::Kind::Welcome(welcome)) => {
                 check(endpoint, &welcome)?;
                 check_checks(endpoint, &info.checks, &welcome)?;
-                Ok(Answer::Here(sender, replies, welcome))
+                Ok(Answer::Here(sender, replies, Box::new(welcome)))
             }
             Some(host_message::Kind::Elsewhere(answer)) => Ok(Answer::Elsewhere(answer)),
             Some(host_message::Kind::Refusal(refusal)) => {
