@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
+	@echo "make test-fleet   a fleet on a Ray cluster of this machine; installs Ray"
 	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
 	@echo "make test-cupy    a share of CuPy's own test suite, as a guest (15 minutes)"
 	@echo "make test-compilers  Triton, JAX, Warp and Taichi, as guests; downloads 3 GB"
@@ -65,7 +66,7 @@ test-packages: install
 	$(BIN)/python -m pytest -m packages tests/e2e/test_packages.py $(PYTEST_ARGS)
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages"
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet"
 SKIPPED = .cache/skipped.txt
 
 test: install
@@ -84,6 +85,16 @@ $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 
 test-guests: install $(GUESTS)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
+
+# A fleet on Ray, in an environment of its own, which has Farlane with that extra.
+FLEET := .cache/fleet
+$(FLEET)/installed: pyproject.toml
+	$(PYTHON) -m venv $(FLEET)
+	FARLANE_SKIP_SHIM=1 $(FLEET)/bin/python -m pip install --quiet --editable '.[fleet]' hypothesis pytest pytest-timeout pytest-xdist
+	@touch $@
+
+test-fleet: install $(FLEET)/installed
+	$(FLEET)/bin/python -m pytest -m fleet tests/fleet $(PYTEST_ARGS)
 
 # Numba's own test suite; the result is tests/guests/numba_results.txt and docs/numba.md. NUMBA_ARGS=--continue goes on where a run was cut off.
 test-numba: install $(GUESTS)/installed

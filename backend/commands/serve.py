@@ -21,18 +21,15 @@ from farlane.backend.commands.admin import open_admin, protected, require_protec
 from farlane.backend.commands.serving import (
     DEFAULT_ENDPOINT,
     add_arguments,
-    open_device,
     open_exporter,
-    open_fairness,
+    open_host,
     read_options,
 )
 from farlane.backend.device import registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
-from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, version
 from farlane.backend.host.host import Host
-from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.host.spans import to_all, to_folder
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
@@ -73,22 +70,10 @@ class ServeCommand:
         folder = Folder(Path(arguments.folder)) if arguments.folder else default_private_folder(os.environ)
         require_protection(endpoints, folder, arguments.insecure)
         shown_at = None if arguments.admin is None else protected(arguments.admin, folder, arguments.insecure)
-        manifests = None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision())
         exporter = None if arguments.otlp is None else open_exporter(arguments.otlp, arguments.device)
         spans = to_all(to_folder(options.timeline) if options.timeline else None, exporter)
-        fairness = open_fairness(arguments, options)
         networked = any(not endpoint.local for endpoint in endpoints)
-        host = Host(
-            open_device(arguments, options, networked=networked, spans=spans, fairness=fairness),
-            spans=spans,
-            quota=arguments.quota,
-            session_limit=arguments.sessions,
-            manifests=manifests,
-            guest_priority=arguments.guest_priority,
-            queue=arguments.queue,
-            fairness=fairness,
-            guest_terms=Terms(arguments.guest_weight, arguments.guest_share),
-        )
+        host = open_host(arguments, options, networked=networked, spans=spans)
         try:
             edge = Edge(host, folder, arguments.grace)
             admin = contextlib.ExitStack()

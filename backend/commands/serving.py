@@ -24,9 +24,10 @@ from farlane.backend.commands.sizes import (
 from farlane.backend.device import capabilities, registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
-from farlane.backend.host.fairness import DEFAULT_WEIGHT, Fairness
+from farlane.backend.host.fairness import DEFAULT_WEIGHT, Fairness, Terms
 from farlane.backend.host.greeting import version
-from farlane.backend.host.host import DEFAULT_SESSIONS
+from farlane.backend.host.host import DEFAULT_SESSIONS, Host
+from farlane.backend.host.manifests import ManifestStore, analyzer_revision, default_folder
 from farlane.backend.host.session import HIGHEST_PRIORITY
 from farlane.backend.host.spans import Sink
 from farlane.backend.memory import replacement
@@ -331,6 +332,24 @@ def open_device(
             users=_users(arguments.worker_user, confined),
             bell=None if fairness is None else fairness.scheduler.bell,
         ),
+    )
+
+
+def open_host(
+    arguments: argparse.Namespace, options: DeviceOptions, *, networked: bool, spans: Sink | None = None
+) -> Host:
+    """Raises DeviceUnavailable."""
+    fairness = open_fairness(arguments, options)
+    return Host(
+        open_device(arguments, options, networked=networked, spans=spans, fairness=fairness),
+        spans=spans,
+        quota=arguments.quota,
+        session_limit=arguments.sessions,
+        manifests=None if arguments.no_analyze else ManifestStore(default_folder(), analyzer_revision()),
+        guest_priority=arguments.guest_priority,
+        queue=arguments.queue,
+        fairness=fairness,
+        guest_terms=Terms(arguments.guest_weight, arguments.guest_share),
     )
 
 

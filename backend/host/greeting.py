@@ -50,6 +50,16 @@ class Refused(Exception):
         self.message = message
 
 
+class Elsewhere(Exception):
+    """The session is admitted, and opened at another host (session.proto, Elsewhere)."""
+
+    def __init__(self, url: str, token: str, certificate: bytes) -> None:
+        super().__init__(url)
+        self.url = url
+        self.token = token
+        self.certificate = certificate  # DER; empty: the host's URL is not encrypted
+
+
 @dataclass(frozen=True)
 class Greeting:
     """What a guest says first (session.proto, Hello)."""
@@ -67,6 +77,7 @@ class Greeting:
     priority: int | None = None  # asked for; None: what the guest may have at most by a token, else 0
     resumes: bool = False
     waits: bool = False  # for a session, where the host is full
+    follows: bool = False  # an Elsewhere
 
 
 def common_version(greeting: Greeting) -> int:

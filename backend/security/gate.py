@@ -25,6 +25,7 @@ from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.security import tokens
 from farlane.backend.security.audit import Audit
+from farlane.backend.security.expected import Expected
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.usage import UsageFile
 
@@ -55,6 +56,7 @@ class Grant:
     entry: tokens.Entry | None
     peer: str
     entered: float = field(default_factory=time.monotonic)
+    sent: str | None = None  # by a gateway, which names the guest
 
     @property
     def owner(self) -> str:
@@ -64,6 +66,8 @@ class Grant:
     @property
     def guest(self) -> str:
         """A name for who comes, which no other guest has; empty: that is not known."""
+        if self.sent is not None:
+            return self.sent
         if self.entry is None:
             return "local" if self.peer.startswith("unix:") else ""  # the socket's file opens for the host's user alone
         return self.entry.digest
@@ -89,7 +93,8 @@ class Grant:
         """What its sessions may have of the device's time; None: what the host gives guests without a token."""
         if self.entry is None:
             return None
-        return Terms(self.entry.weight, self.entry.share, f"token {self.entry.name}")
+        owner = f"token {self.entry.name}" if self.sent is None else self.sent and f"guest {self.sent}"
+        return Terms(self.entry.weight, self.entry.share, owner)
 
 
 @dataclass
@@ -108,6 +113,7 @@ class Gate:
         folder: None: no endpoint is encrypted.
         devices: what the host has, by the names of backends.
         used: what the sessions of each token have, for a file that `farlane token list` reads.
+        expected: the sessions that a gateway sends; others are not let in, by whatever endpoint they come.
 
     Raises:
         SecurityError: the folder cannot be used.
@@ -119,15 +125,18 @@ class Gate:
         devices: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
         used: Callable[[], Mapping[str, Used]] | None = None,
+        expected: Expected | None = None,
     ) -> None:
         self._folder = folder
         self._used = used
         self._devices = tuple(devices)
         self._clock = clock
+        self._expected = expected
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None
         self._entries: list[tokens.Entry] = []
         self._open: dict[str, int] = {}
+        self._let_in: dict[str, tokens.Entry] = {}  # by digest
         self._failures: OrderedDict[str, deque[float]] = OrderedDict()
         self._audit: Audit | None = None
         self._stays: dict[str, _Stay] = {}  # by the session's name
@@ -140,24 +149,27 @@ class Gate:
                 self._audit = Audit(folder.audit)
             except OSError as error:
                 raise SecurityError(f"cannot write {folder.audit}: {error.strerror}") from error
-            self._watcher = threading.Thread(target=self._watch, name="farlane-gate", daemon=True)
-            self._watcher.start()
+            if expected is None:
+                self._watcher = threading.Thread(target=self._watch, name="farlane-gate", daemon=True)
+                self._watcher.start()
 
     def enter(self, guest: Guest) -> Grant:
         """Raises Refused."""
-        if not guest.peer.startswith("tls:"):
+        if not guest.peer.startswith("tls:") and self._expected is None:
             return Grant(None, guest.peer)
         network = _network(guest.peer)
         with self._lock:
             self._bound(network)
-            entry, why = self._judge(guest)
+            entry, sent, why = self._judge(guest)
             last = bool(why) and self._fail(network)
         if why:
             # Further ones of the address come to no log until it has waited: it could fill the disk.
             log.warning("a guest of %s is refused%s: %s", guest.peer, ", and has to wait" if last else "", why)
             self._write("refused", entry, guest.peer, why=why, waits=last)
             raise Refused(Reason.UNAUTHORIZED, why)
-        return Grant(entry, guest.peer)
+        if entry is not None and sent is None:
+            self._let_in[entry.digest] = entry
+        return Grant(entry, guest.peer, sent=sent)
 
     @contextlib.contextmanager
     def session(self, grant: Grant) -> Iterator[None]:
@@ -165,6 +177,10 @@ class Gate:
         entry = grant.entry
         if entry is None:
             yield
+            return
+        if self._expected is not None:
+            with self._expected.session(entry.name):
+                yield
             return
         why = ""
         with self._lock:
@@ -199,6 +215,28 @@ class Gate:
             stay = self._stays.pop(session, None)
         return "" if stay is None else stay.why
 
+    def known(self, digest: str) -> tokens.Entry | None:
+        """The guest with this digest, as the list is now."""
+        with self._lock:
+            return tokens.find(self._entries, digest)
+
+    def past(self, digest: str) -> str:
+        """Why a guest that was let in may come no more; empty: it may, or was never here."""
+        with self._lock:
+            entry = tokens.find(self._entries, digest)
+            if entry is None and self._stamp is not None and digest in self._let_in:
+                entry = replace(self._let_in[digest], revoked=0.0)  # another one has its name now
+            return "" if entry is None else self._past(entry)
+
+    def end(self, name: str, why: str) -> None:
+        """Ends the session that a gateway has sent by this name."""
+        with self._lock:
+            stays = [stay for stay in self._stays.values() if stay.entry.name == name and not stay.why]
+            for stay in stays:
+                stay.why = why
+        for stay in stays:
+            stay.end(why)
+
     def resumed(self, grant: Grant, **fields: Any) -> None:
         self._write("resumed", grant.entry, grant.peer, **fields)
 
@@ -214,20 +252,25 @@ class Gate:
         if self._audit is not None:
             self._audit.close()
 
-    def _judge(self, guest: Guest) -> tuple[tokens.Entry | None, str]:
-        """The guest, and why it is not let in."""
-        self._reload()
+    def _judge(self, guest: Guest) -> tuple[tokens.Entry | None, str | None, str]:
+        """The guest, its name where a gateway has sent it, and why it is not let in."""
         shown = guest.authorization or ""
+        if self._expected is not None:
+            try:
+                return *self._expected.find(tokens.digest_of(shown.removeprefix(_BEARER).encode())), ""
+            except Refused as refused:
+                return None, None, refused.message
+        self._reload()
         if shown.startswith(_BEARER):
             kind, what, secret = "token", "token", shown[len(_BEARER) :].encode()
         elif guest.certificate is not None:
             kind, what, secret = "certificate", "client certificate", guest.certificate
         else:
-            return None, _MISSING
+            return None, None, _MISSING
         entry = tokens.find(self._entries, tokens.digest_of(secret))
         if entry is None or entry.kind != kind:
-            return None, f"the host does not know the guest's {what}"
-        return entry, self._past(entry)
+            return None, None, f"the host does not know the guest's {what}"
+        return entry, None, self._past(entry)
 
     def _past(self, entry: tokens.Entry) -> str:
         """Why a guest that the host knows may come no more; empty: it may."""

@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import Description
 from farlane.backend.host.entrance import Entrance, Resumption
-from farlane.backend.host.greeting import Greeting, Refused, version
-from farlane.backend.host.host import Admission
+from farlane.backend.host.fairness import Served
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Elsewhere, Greeting, Refused, version
+from farlane.backend.host.host import Admission, Host
 from farlane.backend.host.manifests import GuestObject
+from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.host.session import CREDIT_BYTES, MESSAGE_BYTES
 from farlane.backend.objects.payloads import CODECS
+from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
 
 
@@ -84,6 +87,7 @@ def read_guest(data: bytes) -> GuestMessage:
             priority=hello.priority if hello.HasField("priority") else None,
             resumes=hello.resumes,
             waits=hello.waits,
+            follows=hello.follows,
         )
     if kind == "object_part":
         part = message.object_part
@@ -137,6 +141,11 @@ def write_waiting(number: int, of: int) -> bytes:
     return pb.HostMessage(waiting=pb.Waiting(place=number, of=of)).SerializeToString()
 
 
+def write_elsewhere(found: Elsewhere) -> bytes:
+    answer = pb.Elsewhere(url=found.url, token=found.token, certificate=found.certificate)
+    return pb.HostMessage(elsewhere=answer).SerializeToString()
+
+
 def write_refusal(refused: Refused) -> bytes:
     reason = pb.Refusal.Reason.Name(refused.reason.value)
     return pb.HostMessage(refusal=pb.Refusal(reason=reason, message=refused.message)).SerializeToString()
@@ -181,4 +190,55 @@ def description_of(message: pb.DeviceDescription) -> Description:
         takes_any_ptx=message.takes_any_ptx,
         pci_bus_id=message.pci_bus_id,
         attributes=dict(message.attributes),
+    )
+
+
+def describe_host(host: Host) -> bytes:
+    usage = host.usage
+    totals = host.totals(usage)
+    known = [each.memory for each in usage if each.memory is not None]
+    return admin_pb2.DescribeReply(
+        host_version=version(),
+        tape_version_min=TAPE_VERSION_MIN,
+        tape_version_max=TAPE_VERSION_MAX,
+        devices=describe(host.descriptions),
+        sessions=host.sessions,
+        waiting=host.waiting,
+        queue_limit=host.queue_limit,
+        session_limit=host.session_limit,
+        uptime_seconds=host.uptime,
+        memory_used=None if len(known) < len(usage) else sum(known),
+        busy_nanoseconds=totals.counts.get(DEVICE_TIME, 0),
+        open=[
+            admin_pb2.OpenSession(
+                name=each.name,
+                program=each.program,
+                pid=each.pid,
+                memory_used=each.memory,
+                memory_quota=each.quota,
+                seconds=each.seconds,
+                counts=each.counts,
+                served=_served(each.served),
+            )
+            for each in usage
+        ],
+        opened=totals.opened,
+        opening=totals.opening,
+        refused=totals.refused,
+        ended=totals.ended,
+        counts=totals.counts,
+    ).SerializeToString()
+
+
+def _served(served: Served | None) -> admin_pb2.Served | None:
+    if served is None:
+        return None
+    return admin_pb2.Served(
+        priority=served.terms.priority,
+        weight=served.terms.weight,
+        share=served.terms.share or 0.0,
+        service_nanoseconds=served.service_nanoseconds,
+        waited_nanoseconds=served.waited_nanoseconds,
+        stopped=served.stopped,
+        waits=served.waits,
     )

@@ -21,8 +21,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
-from farlane.backend.host.fairness import Served
-from farlane.backend.host.greeting import TAPE_VERSION_MAX, TAPE_VERSION_MIN, Greeting, Reason, Refused, version
+from farlane.backend.host.greeting import (
+    Elsewhere,
+    Greeting,
+    Reason,
+    Refused,
+)
 from farlane.backend.host.host import Admission, Host, HostedSession
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.metrics import DEVICE_TIME
@@ -32,7 +36,6 @@ from farlane.backend.host.session import Session
 from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
 from farlane.backend.security.gate import Gate, Grant
 from farlane.backend.server import messages
-from farlane.v1 import admin_pb2
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind
@@ -121,7 +124,7 @@ class Service:
             elif call.method == DESCRIBE:
                 self._gate.enter(call)
                 call.receive(FIRST_MESSAGE_SECONDS)
-                call.send(describe(self._host), flush=False)
+                call.send(messages.describe_host(self._host), flush=False)
                 status, details = Status.OK, ""
             else:
                 status, details = Status.UNIMPLEMENTED, f"no method {call.method}"
@@ -171,6 +174,9 @@ class Service:
                 return self._resume_session(call, grant, first)
             with self._gate.session(grant):
                 return self._hold_session(call, grant, first)
+        except Elsewhere as elsewhere:
+            call.send(messages.write_elsewhere(elsewhere), flush=False)
+            return Status.OK, ""
         except Refused as refused:
             log.warning("a session of %s is refused: %s", call.peer, refused.message)
             self._host.refused(refused)
@@ -202,7 +208,7 @@ class Service:
         by_tcp = call.peer.startswith("tcp:")  # where guests of before rings_name come to no rings
         if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
             raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
-        entrance = _entrance() if grant.entry is not None and self._host.has_processes else None
+        entrance = _entrance() if call.peer.startswith("tls:") and self._host.has_processes else None
         resumption = None
         if self._grace > 0 and first.resumes and not call.peer.startswith("unix:"):
             resumption = Resumption(secrets.token_bytes(SECRET_BYTES), self._grace)
@@ -272,57 +278,6 @@ def _entrance() -> Entrance:
     from farlane.backend.security.certificates import create_entrance  # what it loads only such sessions need
 
     return create_entrance()
-
-
-def describe(host: Host) -> bytes:
-    usage = host.usage
-    totals = host.totals(usage)
-    known = [each.memory for each in usage if each.memory is not None]
-    return admin_pb2.DescribeReply(
-        host_version=version(),
-        tape_version_min=TAPE_VERSION_MIN,
-        tape_version_max=TAPE_VERSION_MAX,
-        devices=messages.describe(host.descriptions),
-        sessions=host.sessions,
-        waiting=host.waiting,
-        queue_limit=host.queue_limit,
-        session_limit=host.session_limit,
-        uptime_seconds=host.uptime,
-        memory_used=None if len(known) < len(usage) else sum(known),
-        busy_nanoseconds=totals.counts.get(DEVICE_TIME, 0),
-        open=[
-            admin_pb2.OpenSession(
-                name=each.name,
-                program=each.program,
-                pid=each.pid,
-                memory_used=each.memory,
-                memory_quota=each.quota,
-                seconds=each.seconds,
-                counts=each.counts,
-                served=_served(each.served),
-            )
-            for each in usage
-        ],
-        opened=totals.opened,
-        opening=totals.opening,
-        refused=totals.refused,
-        ended=totals.ended,
-        counts=totals.counts,
-    ).SerializeToString()
-
-
-def _served(served: Served | None) -> admin_pb2.Served | None:
-    if served is None:
-        return None
-    return admin_pb2.Served(
-        priority=served.terms.priority,
-        weight=served.terms.weight,
-        share=served.terms.share or 0.0,
-        service_nanoseconds=served.service_nanoseconds,
-        waited_nanoseconds=served.waited_nanoseconds,
-        stopped=served.stopped,
-        waits=served.waits,
-    )
 
 
 def _message(data: Tape | bytes) -> Tape | messages.GuestMessage:

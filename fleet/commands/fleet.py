@@ -1,6 +1,6 @@
-"""`farlane fleet simulate`: placement policies compared on a synthetic trace.
+"""`farlane fleet`: its parts, and of them `simulate`: placement policies compared on a synthetic trace.
 
-Owns the command line, the table and the choice of policies.
+Owns the command line of `simulate`, its table and the choice of policies.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from farlane.fleet.commands import cluster
 from farlane.fleet.placement import locality, pack, spread
 from farlane.fleet.placement.book import Policy
 from farlane.fleet.simulation import plot, summary
@@ -59,10 +60,11 @@ def _part(text: str) -> float:
 
 
 class FleetCommand:
-    """`simulate`."""
+    """`simulate`, and the parts for a Ray cluster."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parts = parser.add_subparsers(dest="part", metavar="simulate", required=True)
+        parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
+        cluster.add_parts(parts)
         simulate = parts.add_parser(
             "simulate", help="place a synthetic trace of sessions on many hosts by several policies, and compare them"
         )
@@ -87,6 +89,8 @@ class FleetCommand:
         simulate.add_argument("--plot", type=Path, metavar="FILE", help="draw the comparison (needs matplotlib)")
 
     def run(self, arguments: argparse.Namespace) -> int:
+        if arguments.part != "simulate":
+            return cluster.run(arguments)
         try:
             return self._simulate(arguments)
         except plot.PlotError as error:

@@ -85,6 +85,7 @@ class Book:
     Args:
         limits: of owners by name; others have none.
         queue: how many may wait; one more is refused.
+        first: the number of the first session.
     """
 
     def __init__(
@@ -93,15 +94,17 @@ class Book:
         limits: Mapping[str, Limits] | None = None,
         queue: int = 1_000_000,
         patience: float = PATIENCE_SECONDS,
+        first: int = 1,
     ) -> None:
         self.hosts = Hosts()
-        self._policy = policy
+        self.policy = policy
         self._limits = dict(limits or {})
-        self._queue = queue
+        self.queue = queue
         self._patience = patience
         self._accounts: dict[str, _Account] = {}
-        self._numbers = 0
+        self._numbers = first - 1
         self._placed: dict[int, Placed] = {}
+        self._on: dict[str, dict[int, Placed]] = {}  # the same, by host
         self._waiting: dict[int, tuple[Waiting, float]] = {}  # with the time of its arrival
         self._earmarks: dict[str, _Earmark] = {}  # by owner: one at a time
 
@@ -112,6 +115,27 @@ class Book:
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    def limit(self, owner: str, limits: Limits) -> None:
+        """An owner's limits from now on."""
+        self._limits[owner] = self._account(owner).limits = limits
+
+    def placed_on(self, name: str) -> list[Placed]:
+        return list(self._on.get(name, {}).values())
+
+    def placed(self, number: int) -> Placed | None:
+        """Where a session is; None: it waits, or there is none."""
+        return self._placed.get(number)
+
+    def adopt(self, number: int, request: Request, host: str) -> None:
+        """A session of an earlier book, which its host has told of. Raises KeyError, and ValueError: it has no room there."""
+        row = self.hosts.row(host)
+        if self.hosts.free_memory[row] < request.memory or self.hosts.free_slots[row] < 1 or number in self._placed:
+            raise ValueError(f"the host {host} has no room for the session {number}, or there is one")
+        self._numbers = max(self._numbers, number)
+        self.hosts.reserve(row, request)
+        self._account(request.owner).count(request, 1)
+        self._note(Placed(number, request, host, ()))
 
     def add_host(self, name: str, capacity: Capacity, now: float) -> list[Placed]:
         """Gives those of the queue that go there at once. Raises ValueError."""
@@ -127,7 +151,8 @@ class Book:
     def remove_host(self, name: str) -> list[Placed]:
         """The host is gone: gives the sessions that are lost with it. Raises KeyError."""
         row = self.hosts.row(name)
-        lost = [placed for placed in self._placed.values() if placed.host == name]
+        lost = self.placed_on(name)
+        self._on.pop(name, None)
         for placed in lost:
             del self._placed[placed.number]
             self._account(placed.request.owner).count(placed.request, -1)
@@ -154,7 +179,7 @@ class Book:
         each = Waiting(self._numbers, request)
         if not self._is_behind(request) and (placed := self._place(each)) is not None:
             return placed
-        if len(self._waiting) >= self._queue:
+        if len(self._waiting) >= self.queue:
             raise Refused(f"the fleet is full, and {len(self._waiting)} sessions wait already: try again later")
         self._waiting[each.number] = each, now
         self._account(request.owner).waiting.setdefault(request.priority, deque()).append(each)
@@ -162,9 +187,12 @@ class Book:
 
     def place_of(self, number: int) -> int:
         """The place in the queue, as things are now: 1 is the next. Raises KeyError."""
-        self._waiting[number]
+        return self.places()[number]
+
+    def places(self) -> dict[int, int]:
+        """Of all that wait, as `place_of`."""
         everyone = order((each for each, _ in self._waiting.values()), self._used())
-        return 1 + next(place for place, each in enumerate(everyone) if each.number == number)
+        return {each.number: place for place, each in enumerate(everyone, 1)}
 
     def leave(self, number: int, now: float) -> list[Placed]:
         """A session has ended, or does not wait any more: gives those that go on in its place. Raises KeyError."""
@@ -172,6 +200,7 @@ class Book:
             self._dequeue(self._waiting[number][0])
         else:
             placed = self._placed.pop(number)
+            del self._on[placed.host][number]
             self.hosts.release(self.hosts.row(placed.host), placed.request)
             self._account(placed.request.owner).count(placed.request, -1)
         return self._advance(now)
@@ -209,14 +238,19 @@ class Book:
                 fits[earmark.row] = False
         if not fits.any():
             return None
-        row = self._policy(request, self.hosts, fits)
+        row = self.policy(request, self.hosts, fits)
         missing = tuple(image for image in request.images if not self.hosts.holds(row, image))
         self.hosts.reserve(row, request)
         account.count(request, 1)
-        placed = self._placed[each.number] = Placed(each.number, request, self.hosts.name(row), missing)
+        placed = Placed(each.number, request, self.hosts.name(row), missing)
+        self._note(placed)
         if each.number in self._waiting:
             self._dequeue(each)
         return placed
+
+    def _note(self, placed: Placed) -> None:
+        self._placed[placed.number] = placed
+        self._on.setdefault(placed.host, {})[placed.number] = placed
 
     def _earmark(self, each: Waiting, now: float) -> None:
         owner = each.request.owner

@@ -16,6 +16,7 @@ Mask = npt.NDArray[np.bool_]
 Column = npt.NDArray[np.float64]
 
 _FIRST_ROWS = 16
+IMAGES_LIMIT = 16384  # that are remembered of a host: guests name them
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Hosts:
         self._names: list[str | None] = [None] * _FIRST_ROWS
         self._rows: dict[str, int] = {}
         self._holders: dict[str, set[int]] = {}  # image -> rows
-        self._images: list[set[str]] = [set() for _ in range(_FIRST_ROWS)]
+        self._images: list[dict[str, None]] = [{} for _ in range(_FIRST_ROWS)]  # in the order of their last use
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -97,9 +98,8 @@ class Hosts:
             column[row] = 0.0
         for mask in self._devices.values():
             mask[row] = False
-        for image in self._images[row]:
-            self._holders[image].discard(row)
-        self._images[row] = set()
+        for image in list(self._images[row]):
+            self._drop(row, image)
 
     def set_open(self, name: str, is_open: bool) -> None:
         """Whether new sessions may go there. Raises KeyError."""
@@ -124,9 +124,13 @@ class Hosts:
         self.load[row] = max(0.0, self.load[row] - request.load)
 
     def hold(self, row: int, image: str) -> None:
-        """The host has this image from now on."""
-        self._images[row].add(image)
+        """The host has this image from now on; one that was named long ago is forgotten where there are too many."""
+        held = self._images[row]
+        held.pop(image, None)
+        held[image] = None
         self._holders.setdefault(image, set()).add(row)
+        if len(held) > IMAGES_LIMIT:
+            self._drop(row, next(iter(held)))
 
     def holds(self, row: int, image: str) -> bool:
         return image in self._images[row]
@@ -160,6 +164,13 @@ class Hosts:
                 found[row] += 1
         return found
 
+    def _drop(self, row: int, image: str) -> None:
+        del self._images[row][image]
+        holders = self._holders[image]
+        holders.discard(row)
+        if not holders:
+            del self._holders[image]
+
     def _grow(self) -> None:
         size = len(self._names)
         for column in ("memory", "free_memory", "slots", "free_slots", "throughput", "load", "_open"):
@@ -169,4 +180,4 @@ class Hosts:
             name: np.concatenate([mask, np.zeros(size, dtype=bool)]) for name, mask in self._devices.items()
         }
         self._names += [None] * size
-        self._images += [set() for _ in range(size)]
+        self._images += [{} for _ in range(size)]

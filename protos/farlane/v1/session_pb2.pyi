@@ -24,21 +24,23 @@ class GuestMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., tape: _Optional[_Union[Tape, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., object_part: _Optional[_Union[ObjectPart, _Mapping]] = ..., received: _Optional[_Union[Received, _Mapping]] = ..., resume: _Optional[_Union[Resume, _Mapping]] = ...) -> None: ...
 
 class HostMessage(_message.Message):
-    __slots__ = ("welcome", "refusal", "reply", "resumed", "waiting")
+    __slots__ = ("welcome", "refusal", "reply", "resumed", "waiting", "elsewhere")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
+    ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     refusal: Refusal
     reply: Reply
     resumed: Resumed
     waiting: Waiting
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
+    elsewhere: Elsewhere
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., elsewhere: _Optional[_Union[Elsewhere, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority", "waits", "resumes")
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority", "waits", "follows", "resumes")
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +53,7 @@ class Hello(_message.Message):
     COMES_AGAIN_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     WAITS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     RESUMES_FIELD_NUMBER: _ClassVar[int]
     tape_version_min: int
     tape_version_max: int
@@ -64,8 +67,9 @@ class Hello(_message.Message):
     comes_again: bool
     priority: int
     waits: bool
+    follows: bool
     resumes: bool
-    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ..., waits: bool = ..., resumes: bool = ...) -> None: ...
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ..., waits: bool = ..., follows: bool = ..., resumes: bool = ...) -> None: ...
 
 class Object(_message.Message):
     __slots__ = ("identity", "size", "has_manifest")
@@ -132,6 +136,16 @@ class Waiting(_message.Message):
     place: int
     of: int
     def __init__(self, place: _Optional[int] = ..., of: _Optional[int] = ...) -> None: ...
+
+class Elsewhere(_message.Message):
+    __slots__ = ("url", "token", "certificate")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    token: str
+    certificate: bytes
+    def __init__(self, url: _Optional[str] = ..., token: _Optional[str] = ..., certificate: _Optional[bytes] = ...) -> None: ...
 
 class Manifest(_message.Message):
     __slots__ = ("identity", "content")

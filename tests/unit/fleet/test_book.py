@@ -203,3 +203,33 @@ def test_any_history_keeps_the_account(data: st.DataObject) -> None:
     assert (fleet.sessions, fleet.waiting) == (0, 0)
     assert (fleet.hosts.free_memory == fleet.hosts.memory).all()
     assert (fleet.hosts.load < 1e-9).all()
+
+
+def test_images_that_guests_name_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("farlane.fleet.placement.hosts.IMAGES_LIMIT", 3)
+    hosts = Hosts()
+    hosts.add("a", Capacity("sim", 1, 1))
+    row = hosts.row("a")
+    for image in ("1", "2", "3", "1", "4"):
+        hosts.hold(row, image)
+    assert [image for image in "1234" if hosts.holds(row, image)] == ["1", "3", "4"], "the one used longest ago goes"
+    request = Request("bob", "sim", 1, images=("1", "2", "4"))
+    assert hosts.held(request)[row] == 2
+    hosts.remove("a")
+    assert not hosts.held(request).any()
+
+
+def test_sessions_are_known_by_their_host() -> None:
+    book = Book(spread.choose)
+    for name in ("a", "b"):
+        book.add_host(name, Capacity("sim", 10, 4), 0.0)
+    placed = [book.ask(Request("bob", "sim", 2), 0.0) for _ in range(4)]
+    assert all(isinstance(each, Placed) for each in placed)
+    assert sorted(each.number for name in ("a", "b") for each in book.placed_on(name)) == [1, 2, 3, 4]
+    book.leave(1, 1.0)
+    assert book.placed(1) is None
+    assert sum(len(book.placed_on(name)) for name in ("a", "b")) == 3
+    lost = book.remove_host("a")
+    assert book.placed_on("a") == []
+    assert all(book.placed(each.number) is None for each in lost)
+    assert book.sessions == 3 - len(lost)

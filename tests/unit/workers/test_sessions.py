@@ -25,7 +25,7 @@ from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
-from farlane.backend.server.service import describe
+from farlane.backend.server.messages import describe_host
 from farlane.backend.workers import control
 from farlane.backend.workers import session as sessions
 from farlane.backend.workers.pool import WorkerPool
@@ -190,8 +190,8 @@ class Hosted:
     def guest(self, *digests: bytes) -> Guest:
         return Guest(self, digests)
 
-    def describe(self) -> admin_pb2.DescribeReply:
-        return admin_pb2.DescribeReply.FromString(describe(self.host))
+    def describe_host(self) -> admin_pb2.DescribeReply:
+        return admin_pb2.DescribeReply.FromString(describe_host(self.host))
 
     def close(self) -> None:
         eventually(lambda: self.host.sessions == 0)
@@ -217,7 +217,7 @@ def test_a_lost_process_ends_its_session_alone(tmp_path: Path) -> None:
         for guest, value in ((first, b"first..."), (second, b"second..")):
             assert guest.submit(encode("ALLOCATE", guest.base, 4096)).error == 0
             assert guest.write_and_read(value) == value
-        assert hosted.describe().memory_used == 2 * 4096
+        assert hosted.describe_host().memory_used == 2 * 4096
         digest = digest_of(IMAGE)
         opened = first.submit(
             encode("MODULE_BEGIN", len(IMAGE), digest), encode("MODULE_CHUNK", len(IMAGE), 0, tail=IMAGE),
@@ -244,8 +244,8 @@ def test_a_lost_process_ends_its_session_alone(tmp_path: Path) -> None:
         code, details = second.admission.end()
         assert (code, "SIGKILL" in details) == (grpc.StatusCode.INTERNAL, True), details
         eventually(lambda: hosted.pool.busy == 0)
-        assert hosted.describe().memory_used == 0
-        assert hosted.describe().busy_nanoseconds > 0, "what ended sessions used is forgotten"
+        assert hosted.describe_host().memory_used == 0
+        assert hosted.describe_host().busy_nanoseconds > 0, "what ended sessions used is forgotten"
     finally:
         first.close()
         second.close()
@@ -255,26 +255,26 @@ def test_a_lost_process_ends_its_session_alone(tmp_path: Path) -> None:
 def test_what_workers_count(null: Hosted) -> None:
     """The host asks them; what they have counted stays when they end; their memory map comes as it is."""
     eventually(lambda: null.pool.busy == 0)
-    before = dict(null.describe().counts)
+    before = dict(null.describe_host().counts)
     guest = null.guest()
     name = guest.welcome.session
     for _ in range(3):
         assert guest.submit(encode("FENCE", 1, 0)).error == 0
     assert guest.submit(encode("ALLOCATE", guest.base, 4096)).error == 0
-    session = next(each for each in null.describe().open if each.name == name)
+    session = next(each for each in null.describe_host().open if each.name == name)
     assert (session.program, session.memory_used, session.memory_quota) == ("test", 4096, 64 << 20)
     assert (session.counts["groups"], session.counts["round_trips"], session.counts["records"]) == (4, 3, 4)
     assert null.host.memory_map(name) == MemoryMap([], [])
     assert null.host.memory_map("s999") is None
-    opened, ended = null.describe().opened, null.describe().ended["goodbye"]
+    opened, ended = null.describe_host().opened, null.describe_host().ended["goodbye"]
     guest.leave()
     eventually(lambda: null.host.sessions == 0)
-    after = null.describe()
+    after = null.describe_host()
     assert after.counts["groups"] - before.get("groups", 0) == 4
     assert (after.opened, after.ended["goodbye"]) == (opened, ended + 1)
     lost = null.guest()
     os.kill(lost.session.pid, signal.SIGKILL)
-    eventually(lambda: null.describe().ended["lost"] == after.ended.get("lost", 0) + 1)
+    eventually(lambda: null.describe_host().ended["lost"] == after.ended.get("lost", 0) + 1)
     lost.close()
 
 

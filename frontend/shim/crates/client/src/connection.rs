@@ -4,8 +4,7 @@
 //! bytes for the thread that reads (`incoming/reading.rs`), `posting` holds what it is to send. `conversation` is what is done with a reply, and with a tape
 //! that grows old; `age` and `bell` wake the background thread. `objects` sends files that the host asks for, `admin`
 //! asks a host what it is, `process` leads to a session that has a process of its own, `resuming` to one whose connection
-//! has broken. `security` is TLS and what the
-//! guest shows to be let in. `thread` makes our threads, `leaks` keeps leak checkers quiet about them.
+//! has broken, `elsewhere` to the host that a gateway names. `security` is TLS and what the guest shows to be let in. `thread` makes our threads, `leaks` keeps leak checkers quiet about them.
 
 pub(crate) mod admin;
 pub(crate) mod age;
@@ -13,6 +12,7 @@ pub(crate) mod bell;
 mod channel;
 pub(crate) mod connect;
 pub(crate) mod conversation;
+mod elsewhere;
 pub(crate) mod leaks;
 pub(crate) mod objects;
 pub(crate) mod posting;

@@ -60,13 +60,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects and shakes hands: one round trip. `hello` is asked on this thread while another one connects.
+    /// Connects and shakes hands: one round trip, and another one where a gateway leads elsewhere. `hello` is asked on this thread while another one connects.
     ///
     /// # Errors
     /// [`OpenError`] says what is wrong and what to do.
     pub fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Self, OpenError> {
         let opened = Instant::now();
-        let (shared, welcome) = transport::open(config, hello)?;
+        let (shared, welcome, endpoint) = transport::open(config, hello)?;
         shared.counters.round_trips.add(1);
         log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, config.mode.as_str()));
         Ok(Self {
@@ -76,7 +76,7 @@ impl Session {
             decided: config.decided,
             lead_time: config.lead_time,
             report: config.report.clone(),
-            local: config.endpoint.is_local(),
+            local: endpoint.is_local(),
             payloads: config.payloads,
             opened,
             upload: Arc::default(),

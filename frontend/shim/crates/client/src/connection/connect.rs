@@ -1,6 +1,7 @@
 //! Makes the connection: TCP or a Unix socket, with the options a session wants. Blocking; runs on the background
 //! thread.
 
+use crate::connection::security::Credentials;
 use crate::error::{OpenError, OpenReason};
 use crate::Endpoint;
 use std::io::{self, ErrorKind, Write};
@@ -8,6 +9,8 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A connected socket, not blocking.
@@ -21,6 +24,26 @@ pub(crate) enum Address {
     /// Not its name: another host may have that, too.
     Tcp(SocketAddr),
     Unix(PathBuf),
+}
+
+/// A connection that is being made, and what it is made with.
+pub(crate) struct Way {
+    /// Until HTTP/2 begins.
+    pub(crate) socket: Option<Socket>,
+    pub(crate) address: Address,
+    pub(crate) credentials: Credentials,
+    pub(crate) descriptor: RawFd,
+    /// Whether the socket took less than it was to send.
+    pub(crate) full: Arc<AtomicBool>,
+}
+
+/// # Errors
+/// The host cannot be reached.
+pub(crate) fn begin(endpoint: &Endpoint, deadline: Instant, credentials: Credentials) -> Result<Way, OpenError> {
+    let socket = connect(endpoint, deadline)?;
+    let address = socket.address().map_err(|error| explain(endpoint, &error))?;
+    let descriptor = socket.as_raw_fd();
+    Ok(Way { socket: Some(socket), address, credentials, descriptor, full: Arc::default() })
 }
 
 impl Socket {

@@ -54,11 +54,19 @@ impl Credentials {
     /// # Errors
     /// The host has named no certificate, or no token.
     pub(crate) fn of_process(welcome: &Welcome) -> Result<Self, String> {
-        if welcome.process_certificate.is_empty() {
+        Self::pinned(&welcome.process_certificate, &welcome.process_token)
+    }
+
+    /// For whom a host has named a certificate and a token.
+    ///
+    /// # Errors
+    /// One of them is missing.
+    pub(crate) fn pinned(certificate: &[u8], token: &str) -> Result<Self, String> {
+        if certificate.is_empty() {
             return Err("it has no certificate".to_owned());
         }
         let provider = provider();
-        let certificate = CertificateDer::from(welcome.process_certificate.clone());
+        let certificate = CertificateDer::from(certificate.to_vec());
         let config = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|error| error.to_string())?
@@ -66,7 +74,15 @@ impl Credentials {
             .with_custom_certificate_verifier(Arc::new(Pinned { certificate, provider }))
             .with_no_client_auth();
         let name = ServerName::try_from("farlane-session").map_err(|error| error.to_string())?;
-        Ok(Self { tls: Some(Tls::new(config, name)), token: Some(bearer(&welcome.process_token)?) })
+        Ok(Self { tls: Some(Tls::new(config, name)), token: Some(named(token)?) })
+    }
+
+    /// For a host without TLS that lets a guest in once. The user's own token is never sent so.
+    ///
+    /// # Errors
+    /// There is no token.
+    pub(crate) fn plain(token: &str) -> Result<Self, String> {
+        Ok(Self { tls: None, token: Some(named(token)?) })
     }
 }
 
@@ -222,6 +238,11 @@ fn read_token(token: &Token) -> Result<MetadataValue<Ascii>, String> {
             bearer(text.trim()).map_err(|why| format!("FARLANE_TOKEN_FILE, {}, {why}", path.display()))
         }
     }
+}
+
+/// A token that a host has named.
+fn named(token: &str) -> Result<MetadataValue<Ascii>, String> {
+    bearer(token).map_err(|_| "it has no token".to_owned())
 }
 
 /// Never says the token.

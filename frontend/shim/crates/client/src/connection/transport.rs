@@ -7,17 +7,18 @@
 use crate::connection::age::AgeTimer;
 use crate::connection::bell::Bell;
 use crate::connection::channel::{describe, open_channel, root_cause};
-use crate::connection::connect;
+use crate::connection::connect::{self, Way};
+use crate::connection::elsewhere;
 use crate::connection::leaks::Ignored;
 use crate::connection::posting::{posting, Poster};
 use crate::connection::process;
 use crate::connection::resuming::Resumption;
-use crate::connection::security::{self, authorize, Credentials};
+use crate::connection::security::{self, authorize};
 use crate::connection::stream::Stream;
 use crate::connection::thread::spawn;
 use crate::error::{OpenError, OpenReason};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
-use crate::generated_farlane_v1::{guest_message, host_message, refusal, Hello, HostMessage};
+use crate::generated_farlane_v1::{guest_message, host_message, refusal, Elsewhere, Hello, HostMessage};
 use crate::incoming::contexts::Contexts;
 use crate::incoming::ledger::Ledger;
 use crate::incoming::reading::{Reading, Source, Watched};
@@ -31,7 +32,6 @@ use crate::{log, Config, Endpoint, Mode, Welcome};
 use parking_lot::Mutex;
 use prost::Message;
 use std::ffi::CStr;
-use std::os::fd::AsRawFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{mpsc, Arc, OnceLock};
@@ -50,7 +50,8 @@ const OLDEST_TAPE: u32 = 1;
 /// The first version with templates.
 const TEMPLATES: u32 = 2;
 
-type Opened = (Arc<Shared>, Welcome);
+/// With where the session is in the end.
+type Opened = (Arc<Shared>, Welcome, Endpoint);
 
 /// What the background thread tells the one that opens.
 enum Progress {
@@ -110,6 +111,12 @@ fn not_admitted(config: &Config) -> OpenError {
     OpenError::new(OpenReason::Timeout, message)
 }
 
+/// What a host says to the Hello, where it does not refuse the guest.
+enum Answer {
+    Here(Poster, Streaming<HostMessage>, Box<Welcome>),
+    Elsewhere(Elsewhere),
+}
+
 struct Task {
     config: Config,
     deadline: Instant,
@@ -127,24 +134,33 @@ impl Task {
         }
     }
 
-    fn serve(self, said: oneshot::Receiver<HelloInfo>) -> Result<(), OpenError> {
-        let credentials = security::credentials(&self.config)?;
-        let socket = connect::connect(&self.config.endpoint, self.deadline)?;
-        let address = socket.address().map_err(|e| local(&e))?;
-        let (mut descriptor, mut full, mut beside) = (socket.as_raw_fd(), Arc::new(AtomicBool::new(false)), -1);
+    fn serve(mut self, said: oneshot::Receiver<HelloInfo>) -> Result<(), OpenError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|e| local(&e))?;
-        let opened = runtime.block_on(async {
-            let securing = security::secure(&self.config.endpoint, socket, credentials.tls.as_ref(), full.clone());
-            let secured = tokio::time::timeout_at(self.deadline.into(), securing).await;
-            let stream = secured.unwrap_or_else(|_| Err(timed_out(&self.config)))?;
-            let channel =
-                open_channel(&self.config.endpoint, stream).await.map_err(|error| self.broken(&root_cause(&error)))?;
+        let counters = Counters::default();
+        let mut way = connect::begin(&self.config.endpoint, self.deadline, security::credentials(&self.config)?)?;
+        let first = runtime.block_on(async {
+            let channel = self.channel(&mut way).await?;
             match said.await {
-                Ok(info) => self.shake_hands(channel, &credentials, &info).await.map(Some),
+                Ok(info) => {
+                    self.shake_hands(channel, &way, &info, &counters, true).await.map(|found| Some((found, info)))
+                }
                 Err(_) => Ok(None), // who opened has panicked
             }
         });
-        let Some((mut sender, mut replies, welcome, counters)) = opened? else { return Ok(()) };
+        let Some((mut found, info)) = first? else { return Ok(()) };
+        if let Answer::Elsewhere(answer) = found {
+            counters.round_trips.add(1);
+            way = self.follow(&answer)?;
+            found = runtime.block_on(async {
+                let channel = self.channel(&mut way).await?;
+                self.shake_hands(channel, &way, &info, &counters, false).await
+            })?;
+        }
+        let Answer::Here(mut sender, mut replies, welcome) = found else {
+            return Err(self.broken(&"it leads the guest to a further host, where a gateway leads to a session"));
+        };
+        let Way { address, credentials, mut descriptor, mut full, .. } = way;
+        let mut beside = -1;
         let rings = carrier::join(&self.config, &address, &welcome)?;
         let mut admission = None;
         if rings.is_none() && !welcome.process_ticket.is_empty() {
@@ -185,7 +201,8 @@ impl Task {
             let own = shared.clone();
             spawn(NAME, move || own.rings.iter().for_each(|rings| rings.run(&own))).map_err(|e| local(&e))?;
         }
-        if self.report.send(Progress::Ended(Box::new(Ok((shared.clone(), welcome))))).is_ok() {
+        let opened = (shared.clone(), *welcome, self.config.endpoint.clone());
+        if self.report.send(Progress::Ended(Box::new(Ok(opened)))).is_ok() {
             shared.stream.run(&shared); // else opening timed out meanwhile
         }
         Ok(())
@@ -230,19 +247,43 @@ impl Task {
         OpenError::new(OpenReason::Protocol, message)
     }
 
+    /// The way to where a gateway leads.
+    fn follow(&mut self, answer: &Elsewhere) -> Result<Way, OpenError> {
+        let gateway = self.config.endpoint.clone();
+        let (endpoint, credentials) = elsewhere::follow(&gateway, answer).map_err(|why| {
+            let message = format!("the gateway at {gateway} leads nowhere that a session could be opened: {why}");
+            OpenError::new(OpenReason::Protocol, message)
+        })?;
+        log::debug(format_args!("the gateway at {gateway} leads to {endpoint}"));
+        self.config.endpoint = endpoint;
+        self.deadline = Instant::now() + self.config.connect_timeout;
+        connect::begin(&self.config.endpoint, self.deadline, credentials)
+            .map_err(|error| elsewhere::led(&gateway, error))
+    }
+
+    async fn channel(&self, way: &mut Way) -> Result<Channel, OpenError> {
+        let Some(socket) = way.socket.take() else { return Err(self.broken(&"the connection is used already")) };
+        let securing = security::secure(&self.config.endpoint, socket, way.credentials.tls.as_ref(), way.full.clone());
+        let secured = tokio::time::timeout_at(self.deadline.into(), securing).await;
+        let stream = secured.unwrap_or_else(|_| Err(timed_out(&self.config)))?;
+        open_channel(&self.config.endpoint, stream).await.map_err(|error| self.broken(&root_cause(&error)))
+    }
+
     async fn shake_hands(
         &self,
         channel: Channel,
-        credentials: &Credentials,
+        way: &Way,
         info: &HelloInfo,
-    ) -> Result<(Poster, Streaming<HostMessage>, Welcome, Counters), OpenError> {
+        counters: &Counters,
+        follows: bool,
+    ) -> Result<Answer, OpenError> {
         let endpoint = &self.config.endpoint;
         let broken = |why: &dyn fmt::Display| self.broken(why);
-        let counters = Counters::default();
         let (sender, posted) = posting();
-        post(&sender, guest_message::Kind::Hello(hello(info, self.config.mode)), &counters);
+        let hello = Hello { follows, ..hello(info, self.config.mode) };
+        post(&sender, guest_message::Kind::Hello(hello), counters);
         let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
-        let mut replies = match client.open(authorize(posted, credentials.token.as_ref())).await {
+        let mut replies = match client.open(authorize(posted, way.credentials.token.as_ref())).await {
             Ok(response) => response.into_inner(),
             Err(status) if status.code() == Code::Unimplemented => {
                 return Err(broken(&"it speaks gRPC, but has no session service"));
@@ -273,8 +314,9 @@ impl Task {
             Some(host_message::Kind::Welcome(welcome)) => {
                 check(endpoint, &welcome)?;
                 check_checks(endpoint, &info.checks, &welcome)?;
-                Ok((sender, replies, welcome, counters))
+                Ok(Answer::Here(sender, replies, Box::new(welcome)))
             }
+            Some(host_message::Kind::Elsewhere(answer)) => Ok(Answer::Elsewhere(answer)),
             Some(host_message::Kind::Refusal(refusal)) => {
                 let reason = match refusal.reason() {
                     refusal::Reason::Version => OpenReason::Version,
@@ -307,6 +349,7 @@ fn hello(info: &HelloInfo, mode: Mode) -> Hello {
         comes_again: true,
         resumes: true,
         waits: true,
+        follows: false,
     }
 }
 

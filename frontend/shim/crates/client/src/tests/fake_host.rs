@@ -6,7 +6,7 @@
 use super::expander::Expander;
 use crate::generated_farlane_v1::session_service_server::{SessionService, SessionServiceServer};
 use crate::generated_farlane_v1::{
-    guest_message, host_message, refusal, GuestMessage, Hello, HostMessage, Refusal, Reply, Tape, Welcome,
+    guest_message, host_message, refusal, Elsewhere, GuestMessage, Hello, HostMessage, Refusal, Reply, Tape, Welcome,
 };
 use crate::Endpoint;
 use parking_lot::Mutex;
@@ -34,6 +34,8 @@ pub(super) fn pattern(offset: u64) -> u8 {
 pub(super) struct Behaviour {
     pub welcome: Welcome,
     pub refusal: Option<Refusal>,
+    /// Answers as a gateway.
+    pub elsewhere: Option<Elsewhere>,
     /// Never answers the Hello.
     pub silent: bool,
     /// Answers the Hello so much later.
@@ -64,6 +66,7 @@ impl Default for Behaviour {
         Self {
             welcome,
             refusal: None,
+            elsewhere: None,
             silent: false,
             delay: Duration::ZERO,
             errors: HashMap::new(),
@@ -86,6 +89,8 @@ pub(super) struct Record {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub hello: Option<Hello>,
+    /// What the guest has shown to be let in.
+    pub shown: Option<String>,
     pub records: Vec<Record>,
     /// (group, bytes of records, last) of every message.
     pub messages: Vec<(u64, usize, bool)>,
@@ -197,6 +202,8 @@ impl SessionService for Service {
 
     async fn open(&self, request: Request<Streaming<GuestMessage>>) -> Result<Response<Self::OpenStream>, Status> {
         let (answers, stream) = unbounded_channel();
+        let shown = request.metadata().get("authorization").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        self.seen.lock().shown = shown;
         let (behaviour, seen) = (self.behaviour.clone(), self.seen.clone());
         tokio::spawn(async move {
             if let Err(status) = serve(&behaviour, &seen, request.into_inner(), &answers).await {
@@ -254,12 +261,16 @@ async fn serve(
                     continue;
                 }
                 tokio::time::sleep(behaviour.delay).await;
-                match &behaviour.refusal {
-                    Some(refusal) => {
+                match (&behaviour.refusal, &behaviour.elsewhere) {
+                    (Some(refusal), _) => {
                         send(answers, seen, host_message::Kind::Refusal(refusal.clone()));
                         break;
                     }
-                    None => send(answers, seen, host_message::Kind::Welcome(behaviour.welcome.clone())),
+                    (None, Some(elsewhere)) => {
+                        send(answers, seen, host_message::Kind::Elsewhere(elsewhere.clone()));
+                        break;
+                    }
+                    (None, None) => send(answers, seen, host_message::Kind::Welcome(behaviour.welcome.clone())),
                 }
             }
             guest_message::Kind::Tape(Tape { group, records, last }) => {

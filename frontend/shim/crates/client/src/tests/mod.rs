@@ -2,6 +2,7 @@
 
 mod bench;
 mod deferred_reads;
+mod elsewhere;
 #[path = "../../../recorder/tests/support/expander.rs"]
 mod expander;
 mod failures;

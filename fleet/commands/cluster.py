@@ -1,0 +1,227 @@
+"""`farlane fleet up`, `gateway`, `down`, `status`, `top`, `drain`, `undrain` and `map`: a fleet on a Ray cluster.
+
+Owns their command lines and what they print. Ray is loaded by what needs it alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from farlane.backend.commands.admin import parse_admin, require_protection
+from farlane.backend.commands.serve import SWITCH_SECONDS
+from farlane.backend.commands.sizes import parse_bytes, parse_count, parse_priority
+from farlane.backend.security.folder import Folder, SecurityError, default_folder
+from farlane.backend.server.edge import Edge
+from farlane.backend.server.endpoint import Endpoint, EndpointError, is_encrypted, parse
+from farlane.backend.server.signals import Signals
+from farlane.backend.system import log as logs
+from farlane.fleet.commands import mapping, showing
+from farlane.fleet.gateway.gateway import Gateway, Unavailable
+from farlane.fleet.gateway.roster import UnknownHost
+
+if TYPE_CHECKING:
+    from farlane.fleet.cluster.cluster import Cluster
+
+POLICIES = ("pack", "spread", "locality")
+DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
+DEFAULT_QUOTA = 1 << 30
+HOST_SECONDS = 120.0  # for the first host to begin
+STOP_SECONDS = 5.0
+
+
+class CommandError(Exception):
+    """The message is for the user."""
+
+
+def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    up = parts.add_parser("up", help="start hosts on a Ray cluster, then be a gateway to them")
+    _add_address(up)
+    up.add_argument(
+        "--hosts", type=parse_count, default=1, metavar="N", help="hosts to start besides those there are (default: 1)"
+    )
+    up.add_argument(
+        "--per-host", action="append", type=_resource, default=[], metavar="NAME=AMOUNT",
+        help="what Ray sets aside for each host: CPU=1, GPU=1, or a resource of your own; may be repeated (default: CPU=1)",
+    )  # fmt: skip
+    up.add_argument("--policy", choices=POLICIES, help="where sessions go (default: as it is; locality at first)")
+    up.add_argument(
+        "--queue", type=parse_count, metavar="N",
+        help="sessions that wait while no host has room (default: as it is; 1024 at first)",
+    )  # fmt: skip
+    up.add_argument("--no-gateway", action="store_true", help="start the hosts, and return")
+    _add_gateway(up)
+    up.add_argument(
+        "host_arguments", nargs="*", metavar="-- OPTION", help="options of `farlane serve` for each host, behind --"
+    )
+    gateway = parts.add_parser("gateway", help="be a further gateway to the hosts that there are")
+    _add_address(gateway)
+    _add_gateway(gateway)
+    for name, text in (
+        ("down", "end all hosts, and their sessions"),
+        ("status", "show the hosts, what they have and what they do"),
+        ("top", "show that again and again"),
+    ):
+        part = parts.add_parser(name, help=text)
+        _add_address(part)
+        if name == "status":
+            part.add_argument("--json", action="store_true", help="print everything that is known, as JSON")
+    for name, text in (
+        ("drain", "send no more sessions to a host; those that it has go on"),
+        ("undrain", "send sessions there again"),
+    ):
+        part = parts.add_parser(name, help=text)
+        _add_address(part)
+        part.add_argument("host", help="its name, as `farlane fleet status` shows it")
+    mapping.add_part(parts)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = sys.stdout
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # Ray says on standard output what it says of its machines
+            return _run(arguments, out)
+    except (CommandError, mapping.InputError, Unavailable, EndpointError, SecurityError) as error:
+        print(f"farlane: {error}", file=sys.stderr)
+    except UnknownHost as error:
+        print(f"farlane: the fleet has no host {error}: `farlane fleet status` shows them", file=sys.stderr)
+    return 1
+
+
+def connect(address: str | None) -> None:
+    """Raises CommandError: Ray is not installed; FleetError."""
+    try:
+        from farlane.fleet.cluster import cluster
+    except ImportError as error:
+        raise CommandError(f"a fleet needs Ray: pip install 'farlane[fleet]' ({error})") from None
+    cluster.connect(address)
+
+
+def _run(arguments: argparse.Namespace, out: TextIO) -> int:
+    if arguments.part in ("up", "gateway"):
+        endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
+        folder = Folder(Path(arguments.folder)) if arguments.folder else default_folder(os.environ)
+        require_protection(endpoints, folder, insecure=False)
+        if len({is_encrypted(endpoint) for endpoint in endpoints}) > 1:
+            raise CommandError("a gateway's endpoints are all encrypted, or none: its hosts' are as well")
+    connect(arguments.address)
+    if arguments.part == "map":
+        return mapping.run(arguments, out)
+    from farlane.fleet.cluster.cluster import Cluster
+
+    if arguments.part == "up":
+        fleet = _start(arguments, is_encrypted(endpoints[0]), out)
+        return 0 if arguments.no_gateway else _serve(arguments, fleet, endpoints, folder, out)
+    fleet = Cluster()
+    if arguments.part == "gateway":
+        return _serve(arguments, fleet, endpoints, folder, out)
+    if arguments.part == "down":
+        print(f"farlane: {fleet.stop()} hosts have ended", file=out)
+    elif arguments.part == "status":
+        state = fleet.state()
+        if arguments.json:
+            print(json.dumps(dataclasses.asdict(state) | {"named": fleet.hosts()}, indent=1), file=out)
+        else:
+            showing.show(state, fleet.hosts(), out)
+    elif arguments.part == "top":
+        showing.watch(fleet.state, fleet.hosts, out)
+    else:
+        fleet.set_open(arguments.host, arguments.part == "undrain")
+    return 0
+
+
+def _start(arguments: argparse.Namespace, encrypted: bool, out: TextIO) -> Cluster:
+    from farlane.fleet.cluster import starting
+    from farlane.fleet.cluster.cluster import Cluster, addresses
+
+    try:
+        starting.parse(arguments.host_arguments)
+    except starting.BadArguments as error:
+        raise CommandError(str(error)) from None
+    if not encrypted and len(addresses()) > 1:
+        raise CommandError(
+            "the cluster has several machines, and guests reach hosts on them by TLS alone: run `farlane host init`, and "
+            "listen on farlane+tls://"
+        )
+    fleet = Cluster.start(arguments.policy, arguments.queue)
+    resources = dict(arguments.per_host) or {"CPU": 1.0}
+    names = fleet.add_hosts(arguments.hosts, arguments.host_arguments, encrypted, resources)
+    if names:
+        print(f"farlane: starting {' '.join(names)}", file=out, flush=True)
+    return fleet
+
+
+def _serve(
+    arguments: argparse.Namespace, fleet: Cluster, endpoints: list[Endpoint], folder: Folder, out: TextIO
+) -> int:
+    """A gateway, until a signal."""
+    logs.configure(logs.Wanted(arguments.log_level, "text"))
+    sys.setswitchinterval(SWITCH_SECONDS)
+    signals = Signals((signal.SIGTERM, signal.SIGINT))
+    descriptions = fleet.descriptions(HOST_SECONDS)
+    gateway = Gateway(fleet, descriptions, quota=arguments.quota, guest_priority=arguments.guest_priority)
+    edge = Edge(gateway, folder)
+    shown = None
+    try:
+        bound = edge.listen(endpoints)
+        gateway.gate = edge.gate
+        if arguments.admin is not None:
+            shown = showing.MetricsPage(arguments.admin, fleet.state, gateway)
+            print(f"farlane: metrics of all hosts are at {shown.url}", file=out, flush=True)
+        for endpoint in bound:
+            print(f"farlane: a gateway listens on {endpoint} (device {descriptions[0].backend})", file=out, flush=True)
+        if arguments.ready_fd is not None:
+            with os.fdopen(arguments.ready_fd, "w") as ready:
+                ready.writelines(f"{endpoint}\n" for endpoint in bound)
+        signals.wait()
+    finally:
+        if shown is not None:
+            shown.stop()
+        edge.stop(STOP_SECONDS)
+        gateway.close()
+    return 0
+
+
+def _add_address(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, else this machine's)"
+    )
+
+
+def _add_gateway(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen", action="append", metavar="URL",
+        help=f"where guests come; may be repeated (default: {DEFAULT_ENDPOINT})",
+    )  # fmt: skip
+    parser.add_argument("--folder", metavar="FOLDER", help="the folder of `farlane host init`, for farlane+tls://")
+    parser.add_argument(
+        "--quota", type=parse_bytes, default=DEFAULT_QUOTA, metavar="BYTES",
+        help="device memory that a session reserves, unless its token names less or more (default: 1G)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--guest-priority", type=parse_priority, default=0, metavar="N",
+        help="the highest priority that a guest without a token may ask for (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--admin", type=parse_admin, metavar="PORT", help="metrics of all hosts for Prometheus, by HTTP"
+    )
+    parser.add_argument("--log-level", choices=logs.LEVELS, default="warning", help="(default: warning)")
+    parser.add_argument("--ready-fd", type=int, metavar="FD", help="write the endpoints to this file descriptor")
+
+
+def _resource(text: str) -> tuple[str, float]:
+    name, _, amount = text.partition("=")
+    try:
+        value = float(amount)
+    except ValueError:
+        value = -1.0
+    if not name or value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no resource: say NAME=AMOUNT, for example GPU=1")
+    return name, value

@@ -1,0 +1,108 @@
+"""`farlane fleet map`: one program over many inputs, on the fleet.
+
+Owns the command line, the bar, and the order of what is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import BinaryIO, TextIO
+
+from farlane.backend.commands.sizes import parse_count
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+ACCESS = ("FARLANE_CA", "FARLANE_TOKEN", "FARLANE_TOKEN_FILE", "FARLANE_CERTIFICATE", "FARLANE_KEY", "FARLANE_PRIORITY")
+RETRIES = 2
+
+
+class InputError(Exception):
+    """The message is for the user."""
+
+
+def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    part = parts.add_parser(
+        "map",
+        help="run a program over many inputs: its {} is each of them in turn",
+        description="Runs a program once for each line of standard input, or each of --inputs, as tasks of the Ray cluster. Prints the "
+        "programs' standard outputs in the order of the inputs.",
+    )
+    part.add_argument(
+        "--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, else this machine's)"
+    )
+    part.add_argument("--host", metavar="URL", help="of the fleet's gateway (default: FARLANE_HOST)")
+    part.add_argument("--inputs", nargs="+", metavar="INPUT", help="in the place of standard input's lines")
+    part.add_argument(
+        "--retries",
+        type=parse_count,
+        default=RETRIES,
+        metavar="N",
+        help="of each input that fails (default: %(default)s)",
+    )
+    part.add_argument(
+        "--cpus", type=float, default=1.0, metavar="X",
+        help="of the cluster's CPUs, for each program: bounds how many run at once (default: 1)",
+    )  # fmt: skip
+    part.add_argument("command", nargs="+", metavar="-- PROGRAM", help="the program and its arguments, behind --")
+
+
+def run(arguments: argparse.Namespace, out: TextIO) -> int:
+    """The cluster is connected. Raises InputError."""
+    from farlane.fleet.cluster.mapping import run_all
+
+    url = arguments.host or os.environ.get("FARLANE_HOST")
+    if not url:
+        raise InputError("name the fleet's gateway: --host URL, or FARLANE_HOST")
+    if not arguments.cpus > 0:
+        raise InputError("--cpus must be above 0")
+    inputs = arguments.inputs or [line for line in (line.rstrip("\n") for line in sys.stdin) if line]
+    variables = {name: os.environ[name] for name in ACCESS if name in os.environ}
+    outcomes = run_all(
+        url, arguments.command, inputs, retries=arguments.retries, cpus=arguments.cpus, variables=variables
+    )
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    outputs = _InOrder(out.buffer)
+    failed: dict[int, str] = {}
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("programs", total=len(inputs))
+        for outcome in outcomes:
+            outputs.add(outcome.number, outcome.output)
+            if outcome.error:
+                failed[outcome.number] = outcome.error
+                bar.update(shown, description=f"programs ({len(failed)} failed)")
+            bar.advance(shown)
+    for number, why in sorted(failed.items()):
+        print(f"farlane: {inputs[number]}: {why}", file=sys.stderr)
+    if failed:
+        print(f"farlane: {len(failed)} of {_count(inputs)} failed, each {1 + arguments.retries} times", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _count(inputs: Sequence[str]) -> str:
+    return f"{len(inputs)} input{'s' if len(inputs) != 1 else ''}"
+
+
+class _InOrder:
+    """Prints each output once all before it are printed."""
+
+    def __init__(self, to: BinaryIO) -> None:
+        self._to = to
+        self._kept: dict[int, bytes] = {}
+        self._next = 0
+
+    def add(self, number: int, output: bytes) -> None:
+        self._kept[number] = output
+        while self._next in self._kept:
+            self._to.write(self._kept.pop(self._next))
+            self._next += 1
+        self._to.flush()

@@ -1,0 +1,277 @@
+"""A gateway: to its guests a host, that leads each of them to one of a fleet's hosts.
+
+Owns the admission of a guest: what its session asks for, where it goes, and the token by which it is let in there, once.
+The guest opens its session at that host itself, so that nothing of it goes through here. A gateway keeps no session: it
+can be started anew at any time, and there may be several (docs/fleet/fleet.md).
+
+Locking: one lock around the guests that wait; the fleet is not asked while it is held.
+Source: protos/tape.md, "Gateways".
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from farlane.backend.device.base import Description
+from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.fairness import Terms
+from farlane.backend.host.greeting import Elsewhere, Greeting, Reason, Refused, check, common_version
+from farlane.backend.host.host import Admission, Host
+from farlane.backend.host.queue import Patience
+from farlane.backend.host.queue import Place as Shown
+from farlane.backend.host.session import priority_of
+from farlane.backend.security.gate import Gate
+from farlane.backend.security.tokens import Entry, digest_of, new_token
+from farlane.fleet.gateway.roster import RECENT, InQueue, Place, percentiles
+from farlane.fleet.placement import book
+from farlane.fleet.placement.book import Limits
+from farlane.fleet.placement.hosts import Request
+
+log = logging.getLogger("farlane.gateway")
+
+COMING_SECONDS = 30.0  # for a guest to come to its host
+LOOK_SECONDS = 0.2  # between two looks at the queue, while guests wait
+JUDGE_SECONDS = 0.5  # between two looks at who may still stay
+ATTEMPTS = 3  # to find a host that is there
+GUESTS = "guests"  # the owner of sessions of guests without a token
+_OLD = (
+    "this is the gateway of a fleet, which leads guests to its hosts, and this guest cannot follow: its Farlane is too old for "
+    "that (upgrade it), or it was led here by another gateway"
+)
+
+
+class HostGone(Exception):
+    """The host has failed, or is failing, or has no room where the fleet's list says that it has."""
+
+
+class Unavailable(Exception):
+    """The fleet cannot be asked now; the message is for the user."""
+
+
+class Fleet(Protocol):
+    """What a gateway asks."""
+
+    def ask(self, request: Request, limits: Limits) -> Place | InQueue:
+        """Raises book.Refused, Unavailable."""
+
+    def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]: ...
+    def leave(self, number: int) -> None: ...
+    def expect(self, place: Place, request: Request, entry: Entry, seconds: float, guest: str) -> None:
+        """Tells the host who comes. Raises HostGone; the fleet has taken note of it where it has failed."""
+
+    def guests(self) -> Mapping[str, Sequence[str]]:
+        """Who has sessions, by their digests, and on which hosts."""
+
+    def end_guest(self, host: str, guest: str, why: str) -> None:
+        """Ends its sessions there, sooner or later."""
+
+
+class _Nothing:
+    """In the place of a device (`remote.Processes`): a gateway opens no session."""
+
+    def __init__(self, descriptions: Sequence[Description]) -> None:
+        self.descriptions = descriptions
+
+    def open(self, *arguments: Any, **named: Any) -> NoReturn:
+        raise AssertionError("a gateway opens no session")
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class _Guest:
+    """One that waits."""
+
+    wake: Callable[[], None]
+    news: Place | InQueue | None
+
+
+class Gateway(Host):
+    """See the module.
+
+    Args:
+        descriptions: of the devices that the fleet's hosts have.
+        quota: device memory that a session reserves, where its token says nothing.
+        load: device seconds in a second that a session is expected to use.
+        calls: guests that are admitted, or wait, at once.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        descriptions: Sequence[Description],
+        *,
+        quota: int,
+        load: float = 0.1,
+        calls: int = 256,
+        guest_priority: int = 0,
+    ) -> None:
+        super().__init__(_Nothing(descriptions), quota=quota, session_limit=calls, guest_priority=guest_priority)
+        self.gate: Gate | None = None  # of the endpoint, where that is encrypted
+        self._placing: list[float] = []  # seconds that recent placements took, without waiting
+        self._fleet = fleet
+        self._load = load
+        self._guests: dict[int, _Guest] = {}
+        self._waiting_lock = threading.Lock()
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="farlane-gateway", daemon=True)
+        self._watcher.start()
+
+    @property
+    def has_processes(self) -> bool:
+        return False
+
+    @property
+    def placing_percentiles(self) -> dict[str, float]:
+        return percentiles(self._placing)
+
+    @property
+    def waiting(self) -> int:
+        with self._waiting_lock:
+            return len(self._guests)
+
+    def admit(
+        self,
+        greeting: Greeting,
+        peer: str = "",
+        *,
+        quota: int | None = None,
+        entrance: Entrance | None = None,
+        priority: int | None = None,
+        resumption: Resumption | None = None,
+        guest: str = "",
+        terms: Terms | None = None,
+        patience: Patience | None = None,
+    ) -> Admission:
+        """Never gives an admission.
+
+        Raises:
+            Elsewhere: the session is opened there.
+            Refused, CallGone: as a host's.
+        """
+        common_version(greeting)
+        check(greeting)
+        if not greeting.follows:
+            raise Refused(Reason.VERSION, _OLD)
+        entry = self.gate.known(guest) if self.gate is not None else None
+        terms = terms or self.guest_terms
+        request = Request(
+            owner=entry.name if entry else GUESTS,
+            device=self.description.backend,
+            memory=self.quota if quota is None else quota,
+            load=self._load,
+            priority=priority_of(greeting.priority, priority, self.guest_priority),
+            images=tuple(digest.hex() for digest in greeting.module_digests),
+        )
+        limits = Limits(sessions=entry.sessions if entry else None, weight=terms.weight)
+        for _ in range(ATTEMPTS):
+            began = time.perf_counter()
+            place, waited = self._place(request, limits, patience)
+            try:
+                token = self._announce(place, request, terms, guest)
+            except HostGone as gone:
+                log.warning("the host %s takes no session: %s", place.host, gone)
+                self._fleet.leave(place.number)
+                continue
+            if not waited:
+                self._placing = [*self._placing[-(RECENT - 1) :], time.perf_counter() - began]
+            log.info("session %d of %s goes to %s", place.number, request.owner, place.host)
+            raise Elsewhere(place.target.url, token, place.target.certificate)
+        raise Refused(Reason.BUSY, f"{ATTEMPTS} hosts of the fleet took no session: try again")
+
+    def close(self) -> None:
+        self._closed.set()
+        self._watcher.join()
+        super().close()
+
+    def _announce(self, place: Place, request: Request, terms: Terms, guest: str) -> str:
+        """Tells the host who comes; gives the token that the guest shows there. Raises HostGone."""
+        token = new_token()
+        entry = Entry(
+            name=f"{request.owner}.{place.number}",
+            digest=digest_of(token.encode()),
+            kind="token",
+            created=time.time(),
+            memory=request.memory,
+            sessions=1,
+            priority=request.priority,
+            weight=terms.weight,
+            share=terms.share,
+        )
+        self._fleet.expect(place, request, entry, COMING_SECONDS, guest)
+        return token
+
+    def _place(self, request: Request, limits: Limits, patience: Patience | None) -> tuple[Place, bool]:
+        """Where the session goes, and whether it has waited for that. Raises Refused, CallGone."""
+        waited = False
+        while True:
+            try:
+                found: Place | InQueue | None = self._fleet.ask(request, limits)
+            except (book.Refused, Unavailable) as refused:
+                raise Refused(Reason.BUSY, str(refused)) from None
+            if isinstance(found, InQueue):
+                if patience is None:
+                    self._fleet.leave(found.number)
+                    why = f"no host of the fleet has room now, and {found.of} sessions wait: try again later"
+                    raise Refused(Reason.BUSY, why)
+                found, waited = self._wait(found, patience), True
+            if found is not None:
+                return found, waited
+
+    def _wait(self, queued: InQueue, patience: Patience) -> Place | None:
+        """None: the roster does not know of it any more, for it was started anew. Raises Refused, CallGone."""
+        guest = _Guest(patience.wake, queued)
+        with self._waiting_lock:
+            self._guests[queued.number] = guest
+        placed = False
+        try:
+            while not isinstance(news := guest.news, Place):
+                if news is None:
+                    return None
+                patience.wait(Shown(news.place, news.of))
+            placed = True
+            return news
+        finally:
+            with self._waiting_lock:
+                del self._guests[queued.number]
+            if not placed:
+                self._fleet.leave(queued.number)
+
+    def _watch(self) -> None:
+        """Looks after the guests that wait, and those that may come no more."""
+        judged = time.monotonic()
+        while not self._closed.wait(LOOK_SECONDS):
+            try:
+                self._look()
+                if self.gate is not None and time.monotonic() - judged >= JUDGE_SECONDS:
+                    self._judge(self.gate)
+                    judged = time.monotonic()
+            except Unavailable as error:
+                log.warning("%s", error)
+            except Exception:
+                log.exception("the fleet could not be asked")
+
+    def _judge(self, gate: Gate) -> None:
+        """Ends the sessions of guests whose token was revoked, or has expired."""
+        for guest, hosts in self._fleet.guests().items():
+            if why := gate.past(guest):
+                for host in hosts:
+                    self._fleet.end_guest(host, guest, why)
+
+    def _look(self) -> None:
+        with self._waiting_lock:
+            numbers = list(self._guests)
+        if numbers:
+            news = self._fleet.news(numbers)
+            with self._waiting_lock:
+                for number, said in news.items():
+                    guest = self._guests.get(number)
+                    if guest is not None and guest.news != said:
+                        guest.news = said
+                        guest.wake()

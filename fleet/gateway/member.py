@@ -1,0 +1,142 @@
+"""A host of a fleet: an ordinary host that takes only the sessions that a gateway sends, and reports them.
+
+Owns its endpoint, its certificate and the list of its sessions. The certificate is made at its start and its key stays
+in its memory's folder, which goes with it: guests know it from the gateway, byte for byte, so that nothing has to sign it.
+
+Locking: one lock around the sessions' requests.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from farlane.backend.host.host import Host
+from farlane.backend.host.metrics import DEVICE_TIME
+from farlane.backend.security import certificates, tokens
+from farlane.backend.security.expected import Expected
+from farlane.backend.security.folder import Folder
+from farlane.backend.security.tokens import Entry
+from farlane.backend.server.edge import Edge
+from farlane.backend.server.endpoint import TcpEndpoint
+from farlane.fleet.gateway.roster import Held, Report, Target
+from farlane.fleet.placement.hosts import Capacity, Request
+
+SWEEP_SECONDS = 1.0
+STOP_SECONDS = 5.0
+
+
+class Member:
+    """See the module.
+
+    Args:
+        address: by which guests reach this machine; a port of its own is chosen there.
+        encrypted: without it the address must be loopback's.
+        gone: gets the number of each session that is over. From any thread.
+    """
+
+    def __init__(
+        self, name: str, host: Host, address: str, *, encrypted: bool, grace: float, gone: Callable[[int], None]
+    ) -> None:
+        self.name = name
+        self.incarnation = uuid.uuid4().hex
+        self.host = host
+        self._gone = gone
+        self._lock = threading.Lock()
+        self._held: dict[int, Request] = {}
+        self._most_reserved = 0
+        self.expected = Expected(self._ended)
+        self._folder = Path(tempfile.mkdtemp(prefix="farlane-member-"))
+        try:
+            folder = self._secure(address) if encrypted else None
+            self._edge = Edge(host, folder, grace, expected=self.expected)
+            (endpoint,) = self._edge.listen([TcpEndpoint(address, 0, encrypted)])
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        shown = b"" if folder is None else _der(folder.certificate)
+        self.target = Target(str(endpoint), shown)
+        self._closed = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep, name="farlane-member", daemon=True)
+        self._sweeper.start()
+
+    @property
+    def capacity(self) -> Capacity:
+        description = self.host.description
+        return Capacity(description.backend, description.total_memory, self.host.session_limit)
+
+    def expect(self, number: int, request: Request, entry: Entry, seconds: float, guest: str) -> None:
+        """Lets one session in. Raises ValueError: it is expected already, or there is no room for it."""
+        with self._lock:
+            reserved = request.memory + sum(each.memory for each in self._held.values())
+            if reserved > self.capacity.memory:
+                raise ValueError(f"the host {self.name} has reserved {reserved - request.memory} bytes already")
+            self.expected.expect(entry, seconds, guest)
+            self._held[number] = request
+            self._most_reserved = max(self._most_reserved, reserved)
+
+    def end_guest(self, guest: str, why: str) -> None:
+        """Ends its sessions, and lets none in that it was to open."""
+        assert self._edge.gate is not None
+        for name in self.expected.of_guest(guest):
+            self.expected.forget(name)
+            self._edge.gate.end(name, why)
+
+    def held(self) -> list[Held]:
+        with self._lock:
+            return [Held(number, request) for number, request in self._held.items()]
+
+    def report(self) -> Report:
+        usage = self.host.usage
+        totals = self.host.totals(usage)
+        with self._lock:
+            numbers, most = list(self._held), self._most_reserved
+            reserved = sum(each.memory for each in self._held.values())
+        return Report(
+            numbers=numbers,
+            sessions=self.host.sessions,
+            memory_used=sum(each.memory or 0 for each in usage),
+            memory_reserved=reserved,
+            most_reserved=most,
+            busy_nanoseconds=totals.counts.get(DEVICE_TIME, 0),
+            opened=totals.opened,
+            ended={str(how): count for how, count in totals.ended.items()},
+            counts=dict(totals.counts),
+            guests=sorted(self.expected.guests()),
+        )
+
+    def close(self) -> None:
+        self._closed.set()
+        self._sweeper.join()
+        self._edge.stop(STOP_SECONDS)
+        self.host.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _ended(self, name: str) -> None:
+        number = int(name.rpartition(".")[2])
+        with self._lock:
+            self._held.pop(number, None)
+        self._gone(number)
+
+    def _sweep(self) -> None:
+        while not self._closed.wait(SWEEP_SECONDS):
+            self.expected.sweep()
+
+    def _secure(self, address: str) -> Folder:
+        folder = Folder(self._folder / "host")
+        folder.create()
+        certificates.create_authority(folder)
+        certificates.create_host(folder, [address], certificates.HOST_DAYS)
+        folder.authority_key.unlink()  # it has signed all that it will
+        tokens.initialize(folder)
+        return folder
+
+
+def _der(path: Path) -> bytes:
+    return x509.load_pem_x509_certificate(path.read_bytes()).public_bytes(Encoding.DER)

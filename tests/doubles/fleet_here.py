@@ -1,0 +1,109 @@
+"""A fleet in this process, without Ray: some hosts, the roster, and a gateway that listens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from farlane.backend.device import registry
+from farlane.backend.host.host import Host
+from farlane.backend.security import certificates, tokens
+from farlane.backend.security.folder import Folder
+from farlane.backend.server.edge import Edge
+from farlane.backend.server.endpoint import TcpEndpoint
+from farlane.fleet.gateway.gateway import Gateway, HostGone
+from farlane.fleet.gateway.member import Member
+from farlane.fleet.gateway.roster import SETTLING_SECONDS, InQueue, NotYet, Place, Roster
+from farlane.fleet.placement import spread
+from farlane.fleet.placement.book import Limits
+from farlane.fleet.placement.hosts import Request
+
+QUOTA = 1 << 30
+
+
+class FleetHere:
+    """Args:
+    folder: where the gateway's certificate and tokens are made; None: nothing is encrypted.
+    sessions: of each host at once.
+    """
+
+    def __init__(
+        self, hosts: int = 2, device: str = "null", folder: Path | None = None, sessions: int = 4, grace: float = 0.0
+    ) -> None:
+        self.roster = Roster(spread.choose)
+        self.members: dict[str, Member] = {}
+        self.expectations: list[tuple[Place, str]] = []  # with the token's digest
+        for number in range(hosts):
+            host = Host(registry.open_device(device), session_limit=sessions)
+            name = f"h{number}"
+            member = Member(name, host, "127.0.0.1", encrypted=folder is not None, grace=grace, gone=self.roster.leave)
+            self.members[name] = member
+            self.roster.add_host(name, member.incarnation, member.capacity, member.target)
+        self.folder = None if folder is None else Folder(folder)
+        if self.folder is not None:
+            self.folder.create()
+            certificates.create_authority(self.folder)
+            certificates.create_host(self.folder, ["localhost", "127.0.0.1"], 1)
+            tokens.initialize(self.folder)
+        self.start_gateway()
+
+    def start_gateway(self) -> None:
+        descriptions = next(iter(self.members.values())).host.descriptions
+        self.gateway = Gateway(self, descriptions, quota=QUOTA, guest_priority=9)
+        self.edge = Edge(self.gateway, self.folder)
+        (endpoint,) = self.edge.listen([TcpEndpoint("127.0.0.1", 0, self.folder is not None)])
+        self.gateway.gate = self.edge.gate
+        self.url = str(endpoint)
+
+    def stop_gateway(self) -> None:
+        self.edge.stop(0.2)
+        self.gateway.close()
+
+    def token(self, name: str, **limits: object) -> str:
+        assert self.folder is not None
+        token = tokens.new_token()
+        digest = tokens.digest_of(token.encode())
+        tokens.create(self.folder, tokens.Entry(name, digest, "token", 0.0, **limits))  # type: ignore[arg-type]
+        return token
+
+    def access(self, token: str) -> dict[str, str]:
+        assert self.folder is not None
+        return {"FARLANE_CA": str(self.folder.authority), "FARLANE_TOKEN": token}
+
+    def close(self) -> None:
+        self.stop_gateway()
+        for member in self.members.values():
+            member.close()
+
+    # What the gateway asks.
+
+    def ask(self, request: Request, limits: Limits) -> Place | InQueue:
+        deadline = time.monotonic() + 2 * SETTLING_SECONDS
+        while True:
+            try:
+                return self.roster.ask(request, limits)
+            except NotYet:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
+        return self.roster.news(numbers)
+
+    def leave(self, number: int) -> None:
+        self.roster.leave(number)
+
+    def expect(self, place: Place, request: Request, entry: tokens.Entry, seconds: float, guest: str) -> None:
+        self.expectations.append((place, entry.digest))
+        try:
+            self.members[place.host].expect(place.number, request, entry, seconds, guest)
+        except ValueError as error:
+            raise HostGone(str(error)) from None
+
+    def guests(self) -> dict[str, list[str]]:
+        for name, member in self.members.items():
+            self.roster.report(name, member.incarnation, member.report())
+        return self.roster.guests()
+
+    def end_guest(self, host: str, guest: str, why: str) -> None:
+        self.members[host].end_guest(guest, why)
