@@ -42,6 +42,7 @@ from farlane.backend.server.parent import end_with_parent
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
 from farlane.backend.workers.session import SessionProcesses
+from farlane.terminal.examples import add_examples
 
 log = logging.getLogger("farlane.server")
 
@@ -55,6 +56,21 @@ class ServeCommand:
     """Opens the device, listens, serves until a signal."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(
+            parser,
+            ("farlane serve", "serve the simulated device to programs of this machine, at grpc://127.0.0.1:7070"),
+            (
+                "farlane serve --listen unix:///run/farlane.sock",
+                "listen on a socket: messages then go through shared memory",
+            ),
+            (
+                "farlane serve --listen farlane+tls://0.0.0.0:7070",
+                "serve other machines, after `farlane host init`",
+            ),
+            ("farlane serve --device cupy --gpu 0,1", "serve the GPUs of this machine"),
+            ("farlane serve --admin 9090", "show what runs as a web page, and metrics for Prometheus"),
+            ("farlane serve --shared-memory 512M", "let sessions share device memory by priority"),
+        )
         add_arguments(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:

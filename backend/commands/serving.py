@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="listen where other machines can connect, without encryption and without asking who comes",
+        help="listen where other machines can connect, without encryption and without tokens",
     )
     parser.add_argument(
         "--capability",
@@ -112,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory-policy",
         metavar="|".join(replacement.POLICIES),
-        help=f"who goes when that is full (default: {replacement.DEFAULT})",
+        help=f"which data leave device memory when it is full (default: {replacement.DEFAULT})",
     )
     parser.add_argument(
         "--memory-trace",

@@ -18,15 +18,30 @@ from farlane.backend.memory import config
 from farlane.backend.memory.cores.trace import TraceError
 from farlane.backend.memory.paging import OutOfFrames
 from farlane.backend.simulation import pages, running, sweep, text
+from farlane.terminal.examples import add_examples, add_part
 
 
 class SimCommand:
     """`run` and `sweep`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        run_page = (
+            "farlane sim run --html memory.html -- ./app",
+            "run a program, and draw what each kernel did to memory",
+        )
+        compare = ("farlane sim sweep './app arguments'", "compare hierarchies and thresholds on a program's requests")
+        add_examples(parser, run_page, compare)
         parts = parser.add_subparsers(dest="part", metavar="run|sweep", required=True)
-        run = parts.add_parser(
-            "run", help="run a program; hit rates, latencies, walks, network hops, slots, per kernel"
+        run = add_part(
+            parts,
+            "run",
+            "run a program; hit rates, latencies, walks, network hops, slots, per kernel",
+            run_page,
+            ("farlane sim run --trace requests.zip -- ./app", "record its requests, for `farlane sim sweep`"),
+            (
+                "farlane sim run --preset mgpusim-s3 --json memory.json -- ./app",
+                "another memory system; counts for a program",
+            ),
         )
         _memory(run)
         run.add_argument("--json", type=Path, metavar="FILE", help="write the report")
@@ -45,12 +60,30 @@ class SimCommand:
         run.add_argument("--capability", metavar="X.Y", help="compute capability of the device (`farlane serve`)")
         run.add_argument("--quota", metavar="BYTES", help="device memory of the session, for example 512M")
         run.add_argument(
-            "--device-memory", metavar="BYTES", help="what of it is on the device at once; the rest moves to and fro"
+            "--device-memory",
+            metavar="BYTES",
+            help="the size of device memory; what does not fit moves to the host and back",
         )
-        run.add_argument("--memory-policy", metavar="POLICY", help="who goes when that is full (`farlane serve`)")
+        run.add_argument(
+            "--memory-policy",
+            metavar="POLICY",
+            help="which data leave it when it is full (`farlane serve --help` names the policies)",
+        )
         run.add_argument("--defer", metavar="MODE", help="deferral mode of `farlane run`")
-        run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
-        grid = parts.add_parser("sweep", help="compare TLB hierarchies and thresholds on the requests of programs")
+        run.add_argument(
+            "program",
+            nargs=argparse.REMAINDER,
+            metavar="-- PROGRAM [ARGUMENT ...]",
+            help="the program and its arguments",
+        )
+        grid = add_part(
+            parts,
+            "sweep",
+            "compare TLB hierarchies and thresholds on the requests of programs",
+            compare,
+            ("farlane sim sweep requests.zip --html sweep.html", "the same for recorded requests, drawn"),
+            ("farlane sim sweep --hierarchies s3,oracle --no-grid './app'", "some hierarchies only"),
+        )
         _memory(grid)
         grid.add_argument("--json", type=Path, metavar="FILE", help="write all counts")
         grid.add_argument("--html", type=Path, metavar="FILE", help="write a page that draws the comparison")

@@ -12,6 +12,7 @@ from farlane.frontend.errors import UserError
 from farlane.roundtrips import page, plot, recorder, text
 from farlane.roundtrips.measure import DISTANCES, OutputDiffers, Record, measure
 from farlane.roundtrips.programs import PROGRAMS
+from farlane.terminal.examples import add_examples
 
 TURNS = 7
 
@@ -20,7 +21,16 @@ class BenchCommand:
     """Runs a benchmark, prints its tables, and writes files when asked to."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("benchmark", choices=["roundtrips"])
+        add_examples(
+            parser,
+            ("farlane bench roundtrips", "measure all programs at all distances; minutes"),
+            (
+                "farlane bench roundtrips --only repeated,cg-host --distances 500 --turns 3",
+                "two programs at one distance",
+            ),
+            ("farlane bench roundtrips --output results", "write the tables, a page and a picture as well"),
+        )
+        parser.add_argument("benchmark", choices=["roundtrips"], help="what to measure")
         parser.add_argument(
             "--output", metavar="FOLDER", type=Path, help="write roundtrips.json, .md, .html and .png there"
         )

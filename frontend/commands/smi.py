@@ -12,6 +12,7 @@ from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import describe, parse_url
 from farlane.hosturl import HostUrl
+from farlane.terminal.examples import add_examples
 
 SAMPLE_SECONDS = 0.1
 
@@ -20,6 +21,15 @@ class SmiCommand:
     """Asks the host, and prints what nvidia-smi would."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(
+            parser,
+            ("farlane smi", "the table of nvidia-smi, for the simulated device"),
+            ("farlane smi --host grpc://127.0.0.1:7070", "the same for a running host"),
+            (
+                "farlane smi --query-gpu name,memory.used,utilization.gpu --format csv,noheader",
+                "some fields, for a program to read",
+            ),
+        )
         parser.add_argument(
             "--host", metavar="URL", help="the host (default: FARLANE_HOST, or a simulated device that is idle)"
         )
