@@ -2,7 +2,7 @@
 
 Usage: python frontend/devtools/guest_package.py FOLDER    (writes FOLDER/farlane-guest_VERSION_amd64.deb)
 
-It holds the shim in /usr/lib/farlane and /usr/bin/farlane-run: what a guest needs besides a C library. Nothing changes for programs that are
+It holds the shim in /usr/lib/farlane, /usr/bin/farlane-run and its manual page: what a guest needs besides a C library. Nothing changes for programs that are
 started without the launcher: the loader's configuration is an example in /usr/share/doc. The same shim gives the same bytes. Needs dpkg-deb
 and strip.
 """
@@ -20,6 +20,7 @@ import tomllib
 from pathlib import Path
 
 from farlane.frontend import shim_library
+from farlane.frontend.devtools import manual
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "farlane-guest"
@@ -50,8 +51,6 @@ LOADER_EXAMPLE = """\
 OVERRIDES = """\
 # It must run with any C library.
 farlane-guest: statically-linked-binary [usr/bin/farlane-run]
-# `farlane-run --help` has it all.
-farlane-guest: no-manual-page [usr/bin/farlane-run]
 # The thin libraries find the core beside themselves.
 farlane-guest: custom-library-search-path
 # Jumps and tables alone, or no C library by design.
@@ -109,6 +108,11 @@ def _documents(tree: Path, version: str) -> None:
         "Copyright 2026 the Farlane developers\n\nFarlane is licensed under the Apache License, version 2.0:\n/usr/share/common-licenses/Apache-2.0\n",
     )
     _write(documents / "examples/farlane.conf", LOADER_EXAMPLE)
+    page = tree / "usr/share/man/man1" / f"{shim_library.LAUNCHER}.1.gz"
+    page.parent.mkdir(parents=True)
+    launcher = [str(shim_library.FOLDER / shim_library.LAUNCHER), "--help"]
+    said = subprocess.run(launcher, check=True, capture_output=True, text=True).stdout
+    page.write_bytes(gzip.compress(manual.launcher_page(said).encode(), mtime=0))
     _write(tree / "usr/share/lintian/overrides" / NAME, OVERRIDES)
 
 
