@@ -15,7 +15,7 @@ from farlane.frontend.doctor.finding import FAILED, NOTE, OK, Finding
 
 MOST_PATH = 107  # bytes of a Unix socket's path
 EMBEDDED_SOCKET = "farlane-xxxxxxxx/host.sock"
-ADDRESS_SPACE = 64 << 30  # what guest and host reserve for device memory at the least, without using it
+ADDRESS_SPACE = 88 << 30  # a session reserves 80 GiB for its device memory, without using them
 OPEN_FILES = 256
 CACHE = "FARLANE_CACHE_DIR"
 
