@@ -22,7 +22,7 @@ from farlane.backend.memory.tlb import rivals
 from farlane.backend.memory.tlb.counts import Counts
 from farlane.backend.memory.tlb.spec import Spec
 from farlane.backend.memory.tlb.stream import Stream
-from farlane.backend.simulation import charts, pages
+from farlane.backend.simulation import charts, glance, pages
 
 FILLS, SPARES = (2, 3, 4, 5), (2, 3, 4)
 SHARING = 0.5  # a sharing program: the oracle finds at least this part of the private misses in a peer
@@ -257,15 +257,17 @@ def page(results: Sequence[Result]) -> str:
         result.name: {name: counts.peer_share for name, counts in result.counts.items() if counts.peer_requests}
         for result in results
     }
+    latency = against("latency")
+    names = list(dict.fromkeys(name for values in latency.values() for name in values))
     body = [
-        "<h2>Mean latency of a translation, against no sharing</h2>",
-        charts.bars(against("latency"), percent=True),
+        "<h2>At a glance: mean latency of a translation, against no sharing</h2>",
+        glance.changes(latency, names),
         "<h2>Page walks, against no sharing</h2>",
-        charts.bars(against("walks"), percent=True),
+        pages.chart(charts.bars(against("walks"), percent=True)),
         "<h2>Private misses that a peer served</h2>",
-        charts.bars(peers, percent=True),
+        pages.chart(charts.bars(peers, percent=True)),
         "<h2>Cycles of the program, against no sharing</h2>",
-        charts.bars(against("cycles"), percent=True),
+        pages.chart(charts.bars(against("cycles"), percent=True)),
     ]
     best = best_thresholds(results)
     if best:
@@ -279,7 +281,7 @@ def page(results: Sequence[Result]) -> str:
         ratio, fill, spare = best[0]
         body += [
             "<h2>Thresholds of S3 (fill / spare): latency, against no sharing</h2>",
-            charts.bars(cells, percent=True),
+            glance.changes(cells, list(dict.fromkeys(name for values in cells.values() for name in values))),
             f"<p>Best on average: fill at {fill}, spare from {spare} on ({ratio - 1:+.1%}).</p>",
         ]
     for result in results:
