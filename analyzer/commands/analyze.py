@@ -25,6 +25,7 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.model import ProgramReport
 from farlane.terminal import statuses
 from farlane.terminal.examples import add_examples
+from farlane.terminal.progress import Progress
 
 _CACHE = "\0"  # --manifest without a name
 _PRINTED = "\0"  # --dot without a folder
@@ -114,8 +115,9 @@ class AnalyzeCommand:
         program: Path = arguments.program
         gc.disable()
         try:
-            executable = Executable(program, arguments.seconds, in_callees=arguments.json, beside=True)
-            report = executable.report
+            with Progress(f"analyzing {program.name}"):
+                executable = Executable(program, arguments.seconds, in_callees=arguments.json, beside=True)
+                report = executable.report
         finally:
             # The process ends soon: looking for garbage among all that was found would take a quarter of the time.
             gc.freeze()

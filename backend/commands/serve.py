@@ -49,6 +49,7 @@ log = logging.getLogger("farlane.server")
 STOP_SECONDS = 5.0  # for open sessions, after the first signal
 REPORT_SECONDS = 5.0  # for saying what hung
 END_SECONDS = 30.0  # for everything, after it: what hangs may not outlive the process
+COMPILING = "farlane.compiling"  # the log of kernels that take long to compile
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
 
 
@@ -79,6 +80,8 @@ class ServeCommand:
         signals = Signals((signal.SIGTERM, signal.SIGINT))
         if arguments.die_with_parent:
             end_with_parent()
+            if sys.stderr.isatty():  # whole lines: a bar would be in the way of what the guest prints there
+                logging.getLogger(COMPILING).setLevel(logging.INFO)
         try:
             return self._serve(arguments, read_options(arguments), signals)
         except (EndpointError, SecurityError, registry.DeviceUnavailable) as error:

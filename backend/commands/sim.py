@@ -19,6 +19,7 @@ from farlane.backend.memory.cores.trace import TraceError
 from farlane.backend.memory.paging import OutOfFrames
 from farlane.backend.simulation import pages, running, sweep, text
 from farlane.terminal.examples import add_examples, add_part
+from farlane.terminal.progress import Progress
 
 
 class SimCommand:
@@ -155,8 +156,8 @@ class SimCommand:
                     outcome = running.run(command, wanted)
                     if outcome.status:
                         raise running.RunError(f"{word} ended with status {outcome.status}")
-                with sweep.Program(name, trace) as program:
-                    result = sweep.compare(program, base, chosen, grid=not arguments.no_grid)
+                with sweep.Program(name, trace) as program, Progress(name) as progress:
+                    result = sweep.compare(program, base, chosen, not arguments.no_grid, progress)
                 print(sweep.text(result), flush=True)
                 found.append(result)
         print(sweep.summary(found))

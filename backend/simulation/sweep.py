@@ -23,6 +23,7 @@ from farlane.backend.memory.tlb.counts import Counts
 from farlane.backend.memory.tlb.spec import Spec
 from farlane.backend.memory.tlb.stream import Stream
 from farlane.backend.simulation import charts, glance, pages
+from farlane.terminal.progress import Progress
 
 FILLS, SPARES = (2, 3, 4, 5), (2, 3, 4)
 SHARING = 0.5  # a sharing program: the oracle finds at least this part of the private misses in a peer
@@ -129,22 +130,32 @@ class Result:
         }
 
 
-def compare(program: Program, base: Config, specs: Mapping[str, Spec], grid: bool) -> Result:
+def compare(
+    program: Program, base: Config, specs: Mapping[str, Spec], grid: bool, progress: Progress | None = None
+) -> Result:
     """Runs all hierarchies, and with `grid` S3's thresholds. Raises SweepError for requests of another number of cores or size of pages."""
+    progress = progress or Progress(program.name)  # which shows nothing: it is not entered
     if (program.cores, program.page_bytes) != (base.tlb.cores, base.tlb.page_bytes):
         raise SweepError(
             f"{program.name}: recorded with {program.cores} cores and pages of {program.page_bytes} bytes;"
             f" the configuration has {base.tlb.cores} and {base.tlb.page_bytes}"
         )
     table = Pages.of(base)
-    counts = {name: total(program, spec, table) for name, spec in specs.items()}
+    counts = {}
+    progress.expect(len(specs) + (len(FILLS) * len(SPARES) if grid else 0))
+    for name, spec in specs.items():
+        progress.begin(f"{program.name}: {name}")
+        counts[name] = total(program, spec, table)
+        progress.advance()
     tried = {}
     if grid:
         s3 = hierarchies(base.tlb, ["s3"])["s3"]
         for fill in FILLS:
             for spare in SPARES:
                 policy = dataclasses.replace(s3.policy, fill_threshold=fill, spare_degree=spare)
+                progress.begin(f"{program.name}: thresholds {fill}/{spare}")
                 tried[fill, spare] = total(program, dataclasses.replace(s3, policy=policy), table)
+                progress.advance()
     return Result(program.name, program.requests, len(table), counts, tried)
 
 

@@ -13,6 +13,7 @@ from farlane.roundtrips import page, plot, recorder, text
 from farlane.roundtrips.measure import DISTANCES, OutputDiffers, Record, measure
 from farlane.roundtrips.programs import PROGRAMS
 from farlane.terminal.examples import add_examples
+from farlane.terminal.progress import Progress
 
 TURNS = 7
 
@@ -62,10 +63,10 @@ class BenchCommand:
             raise UserError(f"no program {', '.join(sorted(unknown))}", f"There are {known}.", status=2)
         if arguments.turns < 1 or min(distances) < 0:
             raise UserError("--turns and --distances must be positive", status=2)
-        record = measure(
-            distances, arguments.turns, names, lambda what: print(f"  {what}", file=sys.stderr, flush=True)
-        )
-        record.recorder = recorder.cost(arguments.turns)
+        with Progress("compiling the programs") as progress:
+            record = measure(distances, arguments.turns, names, progress)
+            progress.begin("what recording costs")
+            record.recorder = recorder.cost(arguments.turns)
         return record
 
 
