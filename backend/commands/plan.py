@@ -114,7 +114,7 @@ class PlanCommand:
         parser.add_argument(
             "--memory", type=parse_bytes, metavar="BYTES", help="device memory, instead of the file's: 4096, 512M"
         )
-        parser.add_argument("--different", action="store_true", help="segments of different sizes only")
+        parser.add_argument("--different", action="store_true", help="use segments of different sizes only")
         parser.add_argument(
             "--merge-below",
             type=parse_bytes,
@@ -135,7 +135,11 @@ class PlanCommand:
             help="how long the search may take (default: %(default)s)",
         )
         parser.add_argument(
-            "--seed", type=int, default=0, metavar="N", help="of the search's random numbers (default: %(default)s)"
+            "--seed",
+            type=int,
+            default=0,
+            metavar="N",
+            help="the seed of the search's random numbers (default: %(default)s)",
         )
         parser.add_argument("--json", action="store_true", help="print the plan as JSON")
         parser.add_argument("--html", type=Path, metavar="FILE", help="draw the plan")

@@ -36,7 +36,7 @@ class SimCommand:
         run = add_part(
             parts,
             "run",
-            "run a program; hit rates, latencies, walks, network hops, slots, per kernel",
+            "run a program, and report hit rates, latencies, page walks, network hops and slots of each kernel",
             run_page,
             ("farlane sim run --trace requests.zip -- ./app", "record its requests, for `farlane sim sweep`"),
             (
@@ -57,7 +57,7 @@ class SimCommand:
             help="write the order in which allocations are accessed (for `farlane plan`)",
         )
         run.add_argument("--fast", action="store_true", help="leave out requests that a core made just before")
-        run.add_argument("--no-tlb", action="store_true", help="record and place blocks only")
+        run.add_argument("--no-tlb", action="store_true", help="model no TLBs: record requests and place blocks only")
         run.add_argument("--capability", metavar="X.Y", help="compute capability of the device (`farlane serve`)")
         run.add_argument("--quota", metavar="BYTES", help="device memory of the session, for example 512M")
         run.add_argument(
@@ -89,7 +89,7 @@ class SimCommand:
         grid.add_argument("--json", type=Path, metavar="FILE", help="write all counts")
         grid.add_argument("--html", type=Path, metavar="FILE", help="write a page that draws the comparison")
         grid.add_argument("--hierarchies", metavar="A,B", help=f"some of {', '.join(sweep.NAMES)}")
-        grid.add_argument("--no-grid", action="store_true", help="no grid of thresholds")
+        grid.add_argument("--no-grid", action="store_true", help="leave out the grid of thresholds")
         grid.add_argument(
             "programs",
             nargs="+",
@@ -171,12 +171,14 @@ class SimCommand:
 
 def _memory(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--config", type=Path, metavar="FILE", help="the memory system, as docs/memory.md describes it")
+    which.add_argument(
+        "--config", type=Path, metavar="FILE", help="a file that describes the memory system (docs/memory.md)"
+    )
     which.add_argument(
         "--preset",
         choices=config.presets(),
         default="mgpusim-peers",
-        help="or one that comes with Farlane (%(default)s)",
+        help="a memory system that comes with Farlane (default: %(default)s)",
     )
 
 

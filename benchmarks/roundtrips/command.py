@@ -33,12 +33,23 @@ class BenchCommand:
         )
         parser.add_argument("benchmark", choices=["roundtrips"], help="what to measure")
         parser.add_argument(
-            "--output", metavar="FOLDER", type=Path, help="write roundtrips.json, .md, .html and .png there"
+            "--output", metavar="FOLDER", type=Path, help="write roundtrips.json, .md, .html and .png to this folder"
         )
-        parser.add_argument("--only", metavar="NAMES", default="", help="programs, separated by commas")
-        parser.add_argument("--distances", metavar="US", default="", help="injected round-trip times in microseconds")
         parser.add_argument(
-            "--turns", type=int, default=TURNS, help=f"runs of each mode at each distance (default: {TURNS})"
+            "--only", metavar="NAMES", default="", help="measure these programs only, separated by commas"
+        )
+        parser.add_argument(
+            "--distances",
+            metavar="US",
+            default="",
+            help="the injected round-trip times in microseconds, separated by commas",
+        )
+        parser.add_argument(
+            "--turns",
+            type=int,
+            default=TURNS,
+            metavar="N",
+            help=f"the runs of each mode at each distance (default: {TURNS})",
         )
         parser.add_argument("--from-json", metavar="FILE", type=Path, help="show or write an earlier measurement again")
 

@@ -2,7 +2,7 @@
 
 HELP = {
     "completion": "print the script that makes bash, zsh or fish complete commands and options",
-    "doctor": "check the installation: what is there, what is wrong, what to do",
+    "doctor": "check the installation, a program or a host: what is wrong, and what to do",
     "env": 'print what makes a shell\'s programs guests of a host: eval "$(farlane env --host URL)"',
     "run": "run a CUDA program on a host, or on an embedded host with the simulated device",
     "setup": "show or change settings that last: whether NVIDIA's own runtime in stripped programs may run",

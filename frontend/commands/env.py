@@ -35,7 +35,9 @@ class EnvCommand:
         parser.add_argument("--host", metavar="URL", help=f"{FORMS} (default: FARLANE_HOST)")
         add_access(parser)
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
-        parser.add_argument("--check", metavar="WHAT", default="", help="look for errors in kernels (docs/check.md)")
+        parser.add_argument(
+            "--check", metavar="WHAT", default="", help="look for errors in kernels, as `farlane run --check`"
+        )
         parser.add_argument(
             "--shell",
             choices=SHELLS,

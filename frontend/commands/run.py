@@ -121,7 +121,8 @@ class RunCommand:
             type=int,
             choices=range(10),
             metavar="0..9",
-            help="the highest comes first on a host whose sessions share device memory (`farlane serve --shared-memory`), which bounds it",
+            help="the priority of the program's sessions: the highest comes first on a host whose sessions share device memory "
+            "(`farlane serve --shared-memory`); the host bounds it",
         )
         parser.add_argument(
             "--no-manifest", action="store_true", help="use no manifest: loops are recorded, but not predicted"

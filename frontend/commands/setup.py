@@ -28,7 +28,7 @@ class SetupCommand:
             "--interop",
             action=argparse.BooleanOptionalAction,
             default=None,
-            help="answer the interoperability handshake of NVIDIA's runtime (docs/interoperability.md)",
+            help="let NVIDIA's own runtime in stripped programs run, or not (docs/interoperability.md)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -33,12 +33,19 @@ class SmiCommand:
         parser.add_argument(
             "--host", metavar="URL", help="the host (default: FARLANE_HOST, or a simulated device that is idle)"
         )
-        parser.add_argument("-L", "--list-gpus", action="store_true", help="one line for each device")
+        parser.add_argument("-L", "--list-gpus", action="store_true", help="print one line for each device")
         parser.add_argument(
-            "-i", "--id", metavar="N", help="these devices: numbers, UUIDs or PCI addresses, with commas"
+            "-i",
+            "--id",
+            metavar="N",
+            help="show these devices only: numbers, UUIDs or PCI addresses, separated by commas",
         )
-        parser.add_argument("--query-gpu", metavar="FIELDS", help="these fields of each device, with commas")
-        parser.add_argument("--query-compute-apps", metavar="FIELDS", help="these fields of each session, with commas")
+        parser.add_argument(
+            "--query-gpu", metavar="FIELDS", help="print these fields of each device, separated by commas"
+        )
+        parser.add_argument(
+            "--query-compute-apps", metavar="FIELDS", help="print these fields of each session, separated by commas"
+        )
         parser.add_argument("--format", metavar="csv[,noheader][,nounits]", help="how a query is printed")
         parser.add_argument("--help-query-gpu", action="store_true", help="list the fields of --query-gpu")
         parser.add_argument("--help-query-compute-apps", action="store_true", help="list those of --query-compute-apps")
