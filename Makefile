@@ -25,7 +25,7 @@ help:
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
-	@echo "make generate   write the generated files anew from protos/"
+	@echo "make generate   write the generated files anew: from protos/, and the manual pages"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -159,6 +159,7 @@ define LINKS
 	@ln -s ../../protos/hosturl .typing/farlane/hosturl
 	@ln -s ../../protos/demangle .typing/farlane/demangle
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
+	@ln -s ../../package/terminal .typing/farlane/terminal
 endef
 
 typecheck: install
@@ -173,9 +174,11 @@ imports: install
 
 generate: install
 	$(BIN)/python protos/codegen/generate.py
+	$(BIN)/python frontend/devtools/manual.py
 
 check-generated: install
 	$(BIN)/python protos/codegen/generate.py --check
+	$(BIN)/python frontend/devtools/manual.py --check
 
 bench: install
 	@for b in benchmarks/*.py benchmarks/compiler/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done

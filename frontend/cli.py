@@ -15,8 +15,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
+from farlane.terminal import statuses
+from farlane.terminal.examples import add_examples, sentence
+
 DISTRIBUTION = "farlane"
 GROUP = "farlane.commands"
+EXAMPLES = (
+    ("farlane run -- ./app arguments", "run a CUDA program on the simulated device"),
+    ("farlane run --host grpc://127.0.0.1:7070 -- ./app", "run it on a host that `farlane serve` has started"),
+    ("farlane analyze ./app", "show its loops with CUDA calls"),
+    ("farlane doctor ./app", "find out why it does not run, and what to do"),
+    ("farlane run --help", "show the options of a command, with examples; `man farlane-run` shows them as well"),
+)
 
 
 class Command(Protocol):
@@ -78,21 +88,28 @@ def build_parser(summaries: Mapping[str, str], commands: Mapping[str, Command]) 
         prog="farlane",
         description="Run CUDA programs unchanged where there is no GPU: their calls are batched and replayed on a host.",
     )
+    add_examples(parser, *EXAMPLES)
     parser.add_argument("--version", action=_Version)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in summaries.items():
-        sub = subparsers.add_parser(name, help=summary, description=summary)
+        sub = subparsers.add_parser(name, help=summary, description=sentence(summary))
         if name in commands:
             commands[name].add_arguments(sub)
             sub.set_defaults(execute=commands[name].run)
     return parser
 
 
+def full_parser() -> argparse.ArgumentParser:
+    """The command line with the arguments of all commands. Imports them all, which takes seconds."""
+    entries = installed()
+    return build_parser(summaries(entries), {name: entry.load() for name, entry in entries.items()})
+
+
 class _Version(argparse.Action):
     """Prints the version, which is looked up only then."""
 
     def __init__(self, option_strings: list[str], dest: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, help="show program's version number and exit")
+        super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
@@ -129,15 +146,15 @@ def main(argv: list[str] | None = None) -> int:
             commands[name] = entries[name].load()
         except ImportError as error:
             print(f"farlane: {name} is not available: {error}", file=sys.stderr)
-            return 1
+            return statuses.FAILED
     arguments = build_parser(summaries(entries), commands).parse_args(argv)
     try:
         status = arguments.execute(arguments)
     except KeyboardInterrupt:
-        return 130
+        return statuses.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
-        return 141
+        return statuses.BROKEN_PIPE
     return int(status)
 
 

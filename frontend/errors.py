@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from farlane.terminal import statuses
+
 
 class UserError(Exception):
     """Printed as `farlane: <message>` without a traceback; the command ends with `status`.
@@ -12,7 +14,7 @@ class UserError(Exception):
         status: exit status; 2 for a wrong call, 125 when the program was never started (as env and docker do).
     """
 
-    def __init__(self, message: str, advice: str = "", status: int = 125) -> None:
+    def __init__(self, message: str, advice: str = "", status: int = statuses.NOT_STARTED) -> None:
         super().__init__(message)
         self.message = message
         self.advice = advice

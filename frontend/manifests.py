@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farlane.frontend.objects import CudaObject, cuda_objects
+from farlane.terminal.statuses import OUT_OF_TIME
 
 ANALYZER = "farlane.analyzer"
 ANALYZE_MODULE = "farlane.analyzer.commands.analyze"
@@ -35,7 +36,6 @@ CACHE_FILES = 4096
 MANIFEST_LIMIT = 16 << 20
 OFF = "off"  # FARLANE_MANIFESTS: the shim uses none, wherever it is
 
-_OUT_OF_TIME = 3  # the analyzer's exit status
 _LOCK_POLL_SECONDS = 0.05
 _STALE_SECONDS = 3600.0  # temporary files and locks of processes that are gone
 
@@ -220,7 +220,7 @@ def _analyze(wanted: CudaObject, output: Path, deadline: float) -> _Failure | No
         )
     except subprocess.TimeoutExpired:
         return late
-    if done.returncode == _OUT_OF_TIME:
+    if done.returncode == OUT_OF_TIME:
         return late
     if done.returncode:
         lines = done.stderr[-4096:].decode("utf-8", "replace").strip().splitlines()

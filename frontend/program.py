@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.frontend import embedded_runtime, shim_library
 from farlane.frontend.errors import UserError
+from farlane.terminal.statuses import NOT_EXECUTABLE, NOT_FOUND
 
 if TYPE_CHECKING:
     from elftools.elf.dynamic import DynamicSection, DynamicSegment
@@ -30,8 +31,6 @@ MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 
 SANITIZER_PREFIX = "libasan.so"
 FLAG_EXECUTABLE = 0x08000000  # DF_1_PIE
-
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # the shell's exit statuses
 
 
 @dataclass(frozen=True)

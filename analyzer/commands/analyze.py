@@ -23,8 +23,10 @@ from farlane.analyzer.commands import HELP
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.model import ProgramReport
+from farlane.terminal import statuses
+from farlane.terminal.examples import add_examples
+from farlane.terminal.progress import Progress
 
-FAILED, OUT_OF_TIME, OUR_FAULT = 1, 3, 70  # exit statuses
 _CACHE = "\0"  # --manifest without a name
 _PRINTED = "\0"  # --dot without a folder
 _CPU_GRACE = 5  # seconds of processor time beyond --seconds, before the kernel ends the process
@@ -38,6 +40,17 @@ class AnalyzeCommand:
     """Analyzes one executable and prints the report, or writes the manifest."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(
+            parser,
+            ("farlane analyze ./app", "print its loops with CUDA calls: class, trip count, reasons"),
+            (
+                "farlane analyze --html loops.html ./app",
+                "write the same as a page, with graphs, source and disassembly",
+            ),
+            ("farlane analyze --json ./app", "print it for a program to read"),
+            ("farlane analyze --graphml graphs ./app", "write its call graph and control-flow graphs"),
+            ("farlane analyze --embed app-marked ./app", "write a copy of the program that carries its manifest"),
+        )
         parser.add_argument("program", type=Path, nargs="?", help="an x86-64 executable or shared object")
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print JSON")
@@ -76,34 +89,35 @@ class AnalyzeCommand:
             arguments.program, arguments.dot = Path(arguments.dot), _PRINTED
         if arguments.program is None:
             print("farlane: no program given: farlane analyze [options] ./program", file=sys.stderr)
-            return 2
+            return statuses.WRONG_CALL
         if arguments.memory is not None:
             _limit(arguments.memory << 20, arguments.seconds)
         try:
             self._run(arguments)
         except OutOfTime as error:
             print(f"farlane: {error}", file=sys.stderr)
-            return OUT_OF_TIME
+            return statuses.OUT_OF_TIME
         except AnalysisError as error:
             print(f"farlane: {error}", file=sys.stderr)
-            return FAILED
+            return statuses.FAILED
         except (MemoryError, RecursionError) as error:
             print(f"farlane: {arguments.program}: too large to analyze ({type(error).__name__})", file=sys.stderr)
-            return FAILED
+            return statuses.FAILED
         except BrokenPipeError:
             raise
         except Exception as error:
             traceback.print_exc()
             print(f"farlane: {arguments.program}: the analyzer failed: {error!r}", file=sys.stderr)
-            return OUR_FAULT
+            return statuses.OUR_FAULT
         return 0
 
     def _run(self, arguments: argparse.Namespace) -> None:
         program: Path = arguments.program
         gc.disable()
         try:
-            executable = Executable(program, arguments.seconds, in_callees=arguments.json, beside=True)
-            report = executable.report
+            with Progress(f"analyzing {program.name}"):
+                executable = Executable(program, arguments.seconds, in_callees=arguments.json, beside=True)
+                report = executable.report
         finally:
             # The process ends soon: looking for garbage among all that was found would take a quarter of the time.
             gc.freeze()

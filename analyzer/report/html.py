@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
@@ -19,9 +20,16 @@ from farlane.analyzer.loops.model import Call, Class, LoopReport, ProgramReport
 from farlane.analyzer.report import listing
 from farlane.analyzer.report.drawing import CLASS_STYLES, graph, label
 from farlane.analyzer.report.listing import Function, Line
+from farlane.analyzer.report.sources import Place
 from farlane.analyzer.report.words import CLASSES, KINDS, REASONS, joining
 from farlane.analyzer.slices import text as slice_text
 from farlane.demangle import readable
+
+_ZOOM = (
+    '<p class="zoom"><button type="button" data-zoom="in" aria-label="larger">+</button>'
+    '<button type="button" data-zoom="out" aria-label="smaller">&minus;</button>'
+    '<button type="button" data-zoom="fit">fit</button></p>'
+)
 
 
 class Permitted(Protocol):
@@ -103,7 +111,7 @@ def _table(report: ProgramReport, permissions: Mapping[int, Permitted]) -> str:
     return (
         '<section><div class="tools"><input id="search" type="search" placeholder="search: function, kernel, reason, source line">'
         f'<select id="class"><option value="">all classes</option>{options}</select>'
-        '<label><input id="permitted" type="checkbox"> with a permission</label><span id="count"></span></div>'
+        '<label><input id="permitted" type="checkbox"> with a permission</label><label><input id="all" type="checkbox"> blocks without CUDA</label><span id="count"></span></div>'
         '<table id="loops"><thead><tr><th>function</th><th>line</th><th>loop</th><th>class</th><th>trip count</th>'
         f"<th>calls</th><th>reasons, permissions</th></tr></thead><tbody>{rows}</tbody></table></section>"
     )
@@ -147,7 +155,8 @@ def _function(function: Function, permissions: Mapping[int, Permitted]) -> str:
     return (
         f'<details class="function"{opened}><summary><b title="{escape(function.name)}">{escape(readable(function.name))}</b> '
         f"<code>{function.entry:#x}</code> {len(function.blocks)} blocks, {len(function.loops)} loops with CUDA calls</summary>"
-        f'{loops}<div class="both"><div class="drawing">{graph(function, f"f{function.entry:x}-")}</div>'
+        f'{loops}<div class="both"><div class="canvas">{_ZOOM}<div class="drawing">'
+        f"{graph(function, f'f{function.entry:x}-')}</div></div>"
         f'<div class="listing">{blocks}</div></div></details>'
     )
 
@@ -172,7 +181,7 @@ def _loop(loop: LoopReport) -> str:
 
 def _block(function: Function, start: int, permissions: Mapping[int, Permitted]) -> str:
     block = function.blocks[start]
-    lines = "".join(_line(line, permissions) for line in block.lines)
+    rows = "".join(_lines(place, lines, permissions) for place, lines in groupby(block.lines, lambda line: line.place))
     targets = " ".join(
         f'<a href="#{_block_id(function.entry, target)}">{escape(kind)} {target:x}</a>'
         if target in function.blocks
@@ -180,10 +189,22 @@ def _block(function: Function, start: int, permissions: Mapping[int, Permitted])
         for target, kind in block.targets
     )
     style = CLASS_STYLES[block.loop.class_] if block.loop is not None else ""
+    opened = " open" if block.touches_cuda else ""
+    first = next((f" · {line.place.line}" for line in block.lines if line.place is not None), "")
     return (
-        f'<div class="block {style}" id="{_block_id(function.entry, start)}"><pre>{lines}</pre>'
-        f'<p class="targets">{targets}{escape(block.end)}</p></div>'
+        f'<details class="block {style}"{opened} id="{_block_id(function.entry, start)}">'
+        f"<summary>{start:x} · {len(block.lines)} instr{escape(first)}</summary>{rows}"
+        f'<p class="targets">{targets}{escape(block.end)}</p></details>'
     )
+
+
+def _lines(place: Place | None, lines: Iterable[Line], permissions: Mapping[int, Permitted]) -> str:
+    """Instructions of one source line, with that line beside them."""
+    text = "".join(_line(line, permissions) for line in lines)
+    if place is None:
+        return f"<pre>{text}</pre>"
+    source = f'<p class="source"><i>{escape(place.line)}</i> <code>{escape(place.text)}</code></p>'
+    return f'<div class="row">{source}<pre>{text}</pre></div>'
 
 
 def _line(line: Line, permissions: Mapping[int, Permitted]) -> str:

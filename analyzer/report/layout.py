@@ -87,7 +87,8 @@ def draw(order: Sequence[int], sizes: Mapping[int, Size], edges: Iterable[Edge],
         paths[edge] = tuple(points)
     for index, edge in enumerate(sorted(upward, key=lambda edge: layer[edge[0]] - layer[edge[1]])):
         paths[edge] = _upward(boxes[edge[0]], boxes[edge[1]], lanes - GAP_ACROSS / 2 - index * LANE)
-    width = max((box[0] + box[2] for box in boxes.values()), default=0.0) + GAP_ACROSS
+    rights = [box[0] + box[2] for box in boxes.values()] + [x for points in paths.values() for x, _ in points]
+    width = max(rights, default=0.0) + GAP_ACROSS
     return Drawing(width, tops[-1] + heights[-1] + GAP_DOWN if tops else 0.0, boxes, paths)
 
 

@@ -19,6 +19,7 @@ from farlane.analyzer.graph.splitting import split
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loops.model import Call, LoopReport
+from farlane.analyzer.report.sources import Place, Sources
 from farlane.demangle import readable
 
 MAXIMUM_INSTRUCTIONS = 40_000
@@ -27,12 +28,13 @@ MAXIMUM_BLOCKS = 600  # of one function's drawing
 
 @dataclass(frozen=True)
 class Line:
-    """An instruction, and what is called there: a CUDA call as the analysis describes it, or a name."""
+    """An instruction, what is called there (a CUDA call as the analysis describes it, or a name), and its source line."""
 
     address: int
     text: str
     calls: tuple[Call, ...] = ()
     callee: str = ""
+    place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ class Block:
     targets: tuple[tuple[int, str], ...]
     end: str
     loop: LoopReport | None
+
+    @property
+    def touches_cuda(self) -> bool:
+        """Whether a CUDA call is made in it, or a function called that makes one."""
+        return any(line.calls or is_cuda(line.callee) for line in self.lines)
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Listing:
 
 def read(executable: Executable) -> Listing:
     """The functions of an executable that reach CUDA."""
-    program = executable.program
+    program, sources = executable.program, Sources(executable.path)
     loops: dict[int, list[LoopReport]] = defaultdict(list)
     for loop in executable.loops:
         loops[loop.entry].append(loop)
@@ -89,11 +96,13 @@ def read(executable: Executable) -> Listing:
             left_out.append(name)
             continue
         instructions += size
-        shown.append(_function(program, flow, function.disassembly, loops.get(entry, ())))
+        shown.append(_function(program, flow, function.disassembly, loops.get(entry, ()), sources))
     return Listing(tuple(shown), tuple(left_out))
 
 
-def _function(program: Program, flow: ControlFlow, texts: Mapping[int, str], loops: Iterable[LoopReport]) -> Function:
+def _function(
+    program: Program, flow: ControlFlow, texts: Mapping[int, str], loops: Iterable[LoopReport], sources: Sources
+) -> Function:
     structure = split(program, Structure(flow))
     described: dict[int, list[Call]] = defaultdict(list)
     by_header = {loop.header: loop for loop in loops}
@@ -112,7 +121,8 @@ def _function(program: Program, flow: ControlFlow, texts: Mapping[int, str], loo
             if callee is not None and callee.address is None and is_cuda(callee.name):
                 name = callee.name
             text = texts.get(instruction.address, instruction.mnemonic)
-            lines.append(Line(instruction.address, text, tuple(described.get(instruction.address, ())), name))
+            calls = tuple(described.get(instruction.address, ()))
+            lines.append(Line(instruction.address, text, calls, name, sources.at(instruction.address)))
         targets = tuple((edge.target, edge.kind) for edge in block.edges)
         blocks[block.start] = Block(
             block.start, tuple(lines), targets, block.end, _around(structure, by_header, block.start)

@@ -23,12 +23,75 @@
   for (const control of [search, classes, permitted]) control.addEventListener("input", filter);
   filter();
 
+  // Blocks that touch no CUDA are folded until they are asked for.
+  const folded = [...document.querySelectorAll(".block:not([open])")];
+  document.getElementById("all").addEventListener("input", (event) => {
+    for (const block of folded) block.open = event.target.checked;
+  });
+
+  // A drawing is as large as its scale says; dragging moves it, the wheel with Ctrl or Cmd and the buttons change the scale.
+  const scales = new WeakMap();
+  const zoom = (drawing, scale, x, y) => {
+    const svg = drawing.firstElementChild, box = svg.viewBox.baseVal, before = scales.get(drawing) ?? 1;
+    const now = Math.min(4, Math.max(0.1, scale));
+    const left = (drawing.scrollLeft + x) / before, top = (drawing.scrollTop + y) / before;
+    svg.setAttribute("width", box.width * now);
+    svg.setAttribute("height", box.height * now);
+    scales.set(drawing, now);
+    drawing.scrollTo(left * now - x, top * now - y);
+  };
+  const fit = (drawing) => {
+    const box = drawing.firstElementChild.viewBox.baseVal;
+    zoom(drawing, Math.min(1, drawing.clientWidth / box.width), 0, 0);
+  };
+  for (const drawing of document.querySelectorAll(".drawing")) {
+    const whole = drawing.closest("details");
+    if (whole.open) fit(drawing);
+    else whole.addEventListener("toggle", () => fit(drawing), { once: true });
+    drawing.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      const at = drawing.getBoundingClientRect();
+      zoom(drawing, (scales.get(drawing) ?? 1) * Math.exp(-event.deltaY / 300), event.clientX - at.left, event.clientY - at.top);
+    }, { passive: false });
+    let held = null;
+    drawing.addEventListener("pointerdown", (event) => {
+      if (event.pointerType === "mouse" && event.button === 0) held = { x: event.clientX, y: event.clientY, moved: false };
+    });
+    drawing.addEventListener("pointermove", (event) => {
+      if (!held) return;
+      const x = event.clientX - held.x, y = event.clientY - held.y;
+      if (!held.moved && Math.hypot(x, y) < 4) return;
+      if (!held.moved) drawing.setPointerCapture(event.pointerId);
+      drawing.scrollBy(-x, -y);
+      held = { x: event.clientX, y: event.clientY, moved: true };
+    });
+    const release = () => { drawing.dataset.dragged = held?.moved ? "1" : ""; held = null; };
+    drawing.addEventListener("pointerup", release);
+    drawing.addEventListener("pointercancel", release);
+    drawing.addEventListener("dragstart", (event) => event.preventDefault());
+    drawing.addEventListener("click", (event) => {
+      if (!drawing.dataset.dragged) return;
+      drawing.dataset.dragged = "";
+      event.preventDefault();
+      event.stopPropagation();
+    }, { capture: true });
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-zoom]");
+    if (!button) return;
+    const drawing = button.closest(".canvas").querySelector(".drawing");
+    if (button.dataset.zoom === "fit") return fit(drawing);
+    const factor = button.dataset.zoom === "in" ? 1.4 : 1 / 1.4;
+    zoom(drawing, (scales.get(drawing) ?? 1) * factor, drawing.clientWidth / 2, drawing.clientHeight / 2);
+  });
+
   // A block, chosen in the table, the drawing or the listing, is shown in both drawing and listing.
   const choose = (id) => {
     const block = document.getElementById(id);
     if (!block) return;
     for (const old of document.querySelectorAll(".chosen")) old.classList.remove("chosen");
-    block.closest("details").open = true;
+    for (let around = block; around; around = around.parentElement.closest("details")) around.open = true;
     block.classList.add("chosen");
     const drawn = document.querySelector(`[data-block="${CSS.escape(id)}"]`);
     drawn?.classList.add("chosen");
@@ -45,6 +108,6 @@
     if (!link) return;
     event.preventDefault();
     const block = choose(link.getAttribute("href").slice(1));
-    if (block && !link.closest(".both")) block.closest("details").scrollIntoView({ behavior: "smooth" });
+    if (block && !link.closest(".both")) block.closest(".function").scrollIntoView({ behavior: "smooth" });
   });
 })();

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder, SecurityError, default_folder, write
+from farlane.terminal.examples import add_examples, add_part
 
 FIRST_TOKEN = "first"
 
@@ -44,13 +45,23 @@ class HostCommand:
     """Sets a host up."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        init = (
+            "farlane host init --name gpu-host",
+            "make certificates for a host that guests call gpu-host, and a first token",
+        )
+        renew = ("farlane host renew", "make a new certificate before the old one expires")
+        add_examples(parser, init, renew)
         parts = parser.add_subparsers(dest="part", metavar="init|renew", required=True)
         summaries = {
             "init": "make a private folder: a certificate authority, the host's certificate, a first token",
             "renew": "make a new certificate for the host, by the same authority: guests notice nothing",
         }
+        examples = {
+            "init": (init, ("farlane host init --token-file token", "write the token to a file, and do not show it")),
+            "renew": (renew, ("farlane host renew --name other-name", "add a name by which guests may call the host")),
+        }
         for name, summary in summaries.items():
-            part = parts.add_parser(name, help=summary, description=summary)
+            part = add_part(parts, name, summary, *examples[name])
             add_folder(part)
             part.add_argument(
                 "--name",

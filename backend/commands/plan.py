@@ -23,6 +23,7 @@ from farlane.backend.memory.planner.replay import replay
 from farlane.backend.memory.planner.segments import choose
 from farlane.backend.memory.planner.trace import Trace, TraceError
 from farlane.backend.memory.replacement import LeastRecentlyUsed, NeededLast, Policy
+from farlane.terminal.examples import add_examples
 
 MOST_FILE_BYTES = 256 << 20
 
@@ -95,13 +96,25 @@ class PlanCommand:
     """Plans a trace file."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(
+            parser,
+            (
+                "farlane plan trace.json",
+                "plan, and compare with rivals (`farlane run --memory-trace` writes such files)",
+            ),
+            (
+                "farlane plan trace.json --memory 64M --html plan.html",
+                "plan for another size of device memory, and draw it",
+            ),
+            ("farlane plan trace.json --json", "print the plan for a program to read"),
+        )
         parser.add_argument(
             "trace", type=Path, help="JSON: memory, objects of {bytes, name?, kept?}, steps of [object, r|w|rw]"
         )
         parser.add_argument(
             "--memory", type=parse_bytes, metavar="BYTES", help="device memory, instead of the file's: 4096, 512M"
         )
-        parser.add_argument("--different", action="store_true", help="segments of different sizes only")
+        parser.add_argument("--different", action="store_true", help="use segments of different sizes only")
         parser.add_argument(
             "--merge-below",
             type=parse_bytes,
@@ -114,8 +127,20 @@ class PlanCommand:
             action="store_true",
             help="keep objects that most steps need on the device, and plan for the others",
         )
-        parser.add_argument("--seconds", type=float, default=0.9, help="limit of time for the search (%(default)s)")
-        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument(
+            "--seconds",
+            type=float,
+            default=0.9,
+            metavar="N",
+            help="how long the search may take (default: %(default)s)",
+        )
+        parser.add_argument(
+            "--seed",
+            type=int,
+            default=0,
+            metavar="N",
+            help="the seed of the search's random numbers (default: %(default)s)",
+        )
         parser.add_argument("--json", action="store_true", help="print the plan as JSON")
         parser.add_argument("--html", type=Path, metavar="FILE", help="draw the plan")
 

@@ -38,12 +38,14 @@ from farlane.backend.server.endpoint import EndpointError, is_encrypted, parse
 from farlane.backend.server.parent import end_with_parent, tell_ready
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
+from farlane.terminal.examples import add_examples
 
 log = logging.getLogger("farlane.server")
 
 STOP_SECONDS = 5.0  # for open sessions, after the first signal
 REPORT_SECONDS = 5.0  # for saying what hung
 END_SECONDS = 30.0  # for everything, after it: what hangs may not outlive the process
+COMPILING = "farlane.compiling"  # the log of kernels that take long to compile
 SWITCH_SECONDS = 0.0005  # Python's default of 5 ms would let one session's long group hold up every other's round trip
 
 
@@ -51,6 +53,21 @@ class ServeCommand:
     """Opens the device, listens, serves until a signal."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(
+            parser,
+            ("farlane serve", "serve the simulated device to programs of this machine, at grpc://127.0.0.1:7070"),
+            (
+                "farlane serve --listen unix:///run/farlane.sock",
+                "listen on a socket: messages then go through shared memory",
+            ),
+            (
+                "farlane serve --listen farlane+tls://0.0.0.0:7070",
+                "serve other machines, after `farlane host init`",
+            ),
+            ("farlane serve --device cupy --gpu 0,1", "serve the GPUs of this machine"),
+            ("farlane serve --admin 9090", "show what runs as a web page, and metrics for Prometheus"),
+            ("farlane serve --shared-memory 512M", "let sessions share device memory by priority"),
+        )
         add_arguments(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -59,6 +76,8 @@ class ServeCommand:
         signals = Signals((signal.SIGTERM, signal.SIGINT))
         if arguments.die_with_parent:
             end_with_parent()
+            if sys.stderr.isatty():  # whole lines: a bar would be in the way of what the guest prints there
+                logging.getLogger(COMPILING).setLevel(logging.INFO)
         try:
             return self._serve(arguments, read_options(arguments), signals)
         except (EndpointError, SecurityError, registry.DeviceUnavailable) as error:

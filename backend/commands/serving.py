@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="listen where other machines can connect, without encryption and without asking who comes",
+        help="listen where other machines can connect, without encryption and without tokens",
     )
     parser.add_argument(
         "--capability",
@@ -112,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory-policy",
         metavar="|".join(replacement.POLICIES),
-        help=f"who goes when that is full (default: {replacement.DEFAULT})",
+        help=f"which data leave device memory when it is full (default: {replacement.DEFAULT})",
     )
     parser.add_argument(
         "--memory-trace",
@@ -121,10 +121,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", metavar="FILE", help="what of the memory system is modelled (sim; docs/memory.md)")
     parser.add_argument(
-        "--session-reports", metavar="FOLDER", help="write what the device has counted for each session there"
+        "--session-reports", metavar="FOLDER", help="write what the device has counted for each session to this folder"
     )
     parser.add_argument(
-        "--timeline", metavar="FOLDER", help="write when each session did what there, for `farlane run --timeline`"
+        "--timeline",
+        metavar="FOLDER",
+        help="write when each session did what to this folder, for `farlane run --timeline`",
     )
     parser.add_argument(
         "--otlp",
@@ -136,7 +138,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_positive,
         default=DEFAULT_SESSIONS,
         metavar="N",
-        help=f"sessions open at once (default: {DEFAULT_SESSIONS})",
+        help=f"the most sessions at once (default: {DEFAULT_SESSIONS})",
     )
     parser.add_argument(
         "--queue",
@@ -174,7 +176,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--worker-user",
         type=users.parse,
         metavar="NAME|UID-UID|off",
-        help="whom confined sessions' processes run as, where the host runs as root: one user, or each one of its own of a range "
+        help="the users that confined sessions' processes run as, where the host runs as root: one, or a range with one for each session "
         f"(default: {users.DEFAULT}, where they can read Farlane)",
     )
     parser.add_argument(
@@ -182,7 +184,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_count,
         default=1,
         metavar="N",
-        help="processes of each GPU that wait for a session (default: 1)",
+        help="the number of processes of each GPU that wait for a session (default: 1)",
     )
     parser.add_argument(
         "--gpu",
@@ -195,7 +197,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers-per-gpu",
         type=parse_positive,
         metavar="N",
-        help="sessions of one GPU at once (default: as many as --sessions lets in)",
+        help="the most sessions of one GPU at once (default: as many as --sessions lets in)",
     )
     parser.add_argument(
         "--gpu-sharing",
@@ -209,10 +211,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-analyze", action="store_true", help="do not ask guests for their programs to make manifests of them"
     )
     parser.add_argument(
-        "--log-level", choices=logs.LEVELS, default="warning", help="what is logged to stderr (default: warning)"
+        "--log-level",
+        choices=logs.LEVELS,
+        default="warning",
+        help="the least severe messages that are logged (default: warning)",
     )
     parser.add_argument(
-        "--log-format", choices=logs.FORMATS, default="text", help="lines for people, or JSON (default: text)"
+        "--log-format",
+        choices=logs.FORMATS,
+        default="text",
+        help="the form of the log: lines for people, or JSON (default: text)",
     )
     parser.add_argument(
         "--admin",

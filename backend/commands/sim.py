@@ -18,15 +18,31 @@ from farlane.backend.memory import config
 from farlane.backend.memory.cores.trace import TraceError
 from farlane.backend.memory.paging import OutOfFrames
 from farlane.backend.simulation import pages, running, sweep, text
+from farlane.terminal.examples import add_examples, add_part
+from farlane.terminal.progress import Progress
 
 
 class SimCommand:
     """`run` and `sweep`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        run_page = (
+            "farlane sim run --html memory.html -- ./app",
+            "run a program, and draw what each kernel did to memory",
+        )
+        compare = ("farlane sim sweep './app arguments'", "compare hierarchies and thresholds on a program's requests")
+        add_examples(parser, run_page, compare)
         parts = parser.add_subparsers(dest="part", metavar="run|sweep", required=True)
-        run = parts.add_parser(
-            "run", help="run a program; hit rates, latencies, walks, network hops, slots, per kernel"
+        run = add_part(
+            parts,
+            "run",
+            "run a program, and report hit rates, latencies, page walks, network hops and slots of each kernel",
+            run_page,
+            ("farlane sim run --trace requests.zip -- ./app", "record its requests, for `farlane sim sweep`"),
+            (
+                "farlane sim run --preset mgpusim-s3 --json memory.json -- ./app",
+                "another memory system; counts for a program",
+            ),
         )
         _memory(run)
         run.add_argument("--json", type=Path, metavar="FILE", help="write the report")
@@ -41,21 +57,39 @@ class SimCommand:
             help="write the order in which allocations are accessed (for `farlane plan`)",
         )
         run.add_argument("--fast", action="store_true", help="leave out requests that a core made just before")
-        run.add_argument("--no-tlb", action="store_true", help="record and place blocks only")
+        run.add_argument("--no-tlb", action="store_true", help="model no TLBs: record requests and place blocks only")
         run.add_argument("--capability", metavar="X.Y", help="compute capability of the device (`farlane serve`)")
         run.add_argument("--quota", metavar="BYTES", help="device memory of the session, for example 512M")
         run.add_argument(
-            "--device-memory", metavar="BYTES", help="what of it is on the device at once; the rest moves to and fro"
+            "--device-memory",
+            metavar="BYTES",
+            help="the size of device memory; what does not fit moves to the host and back",
         )
-        run.add_argument("--memory-policy", metavar="POLICY", help="who goes when that is full (`farlane serve`)")
+        run.add_argument(
+            "--memory-policy",
+            metavar="POLICY",
+            help="which data leave it when it is full (`farlane serve --help` names the policies)",
+        )
         run.add_argument("--defer", metavar="MODE", help="deferral mode of `farlane run`")
-        run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
-        grid = parts.add_parser("sweep", help="compare TLB hierarchies and thresholds on the requests of programs")
+        run.add_argument(
+            "program",
+            nargs=argparse.REMAINDER,
+            metavar="-- PROGRAM [ARGUMENT ...]",
+            help="the program and its arguments",
+        )
+        grid = add_part(
+            parts,
+            "sweep",
+            "compare TLB hierarchies and thresholds on the requests of programs",
+            compare,
+            ("farlane sim sweep requests.zip --html sweep.html", "the same for recorded requests, drawn"),
+            ("farlane sim sweep --hierarchies s3,oracle --no-grid './app'", "some hierarchies only"),
+        )
         _memory(grid)
         grid.add_argument("--json", type=Path, metavar="FILE", help="write all counts")
         grid.add_argument("--html", type=Path, metavar="FILE", help="write a page that draws the comparison")
         grid.add_argument("--hierarchies", metavar="A,B", help=f"some of {', '.join(sweep.NAMES)}")
-        grid.add_argument("--no-grid", action="store_true", help="no grid of thresholds")
+        grid.add_argument("--no-grid", action="store_true", help="leave out the grid of thresholds")
         grid.add_argument(
             "programs",
             nargs="+",
@@ -122,8 +156,8 @@ class SimCommand:
                     outcome = running.run(command, wanted)
                     if outcome.status:
                         raise running.RunError(f"{word} ended with status {outcome.status}")
-                with sweep.Program(name, trace) as program:
-                    result = sweep.compare(program, base, chosen, grid=not arguments.no_grid)
+                with sweep.Program(name, trace) as program, Progress(name) as progress:
+                    result = sweep.compare(program, base, chosen, not arguments.no_grid, progress)
                 print(sweep.text(result), flush=True)
                 found.append(result)
         print(sweep.summary(found))
@@ -137,12 +171,14 @@ class SimCommand:
 
 def _memory(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--config", type=Path, metavar="FILE", help="the memory system, as docs/memory.md describes it")
+    which.add_argument(
+        "--config", type=Path, metavar="FILE", help="a file that describes the memory system (docs/memory.md)"
+    )
     which.add_argument(
         "--preset",
         choices=config.presets(),
         default="mgpusim-peers",
-        help="or one that comes with Farlane (%(default)s)",
+        help="a memory system that comes with Farlane (default: %(default)s)",
     )
 
 

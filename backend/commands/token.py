@@ -19,6 +19,7 @@ from farlane.backend.host.allowances import NOTHING, Used
 from farlane.backend.host.fairness import DEFAULT_WEIGHT
 from farlane.backend.security import certificates, tokens, usage
 from farlane.backend.security.folder import Folder, SecurityError, write
+from farlane.terminal.examples import add_examples, add_part
 
 DAY_SECONDS = 86400
 CERTIFICATE_DAYS = 397
@@ -88,8 +89,22 @@ class TokenCommand:
     """Creates, lists and revokes."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        make = ("farlane token create alice", "make a token for alice's guests, and print it")
+        show = ("farlane token list", "list the tokens and their limits")
+        end = ("farlane token revoke alice", "let alice's guests open no more sessions")
+        add_examples(parser, make, show, end)
         parts = parser.add_subparsers(dest="part", metavar="create|list|revoke", required=True)
-        create = parts.add_parser("create", help="make a token and print it, once")
+        create = add_part(
+            parts,
+            "create",
+            "make a token and print it, once",
+            make,
+            (
+                "farlane token create ci --days 30 --quota 2G --sessions 4",
+                "with limits: days, device memory, sessions at once",
+            ),
+            ("farlane token create bob --certificate bob", "make a client certificate in place of a token"),
+        )
         create.add_argument("name", metavar="NAME", help="who it is for, as the audit log shows")
         create.add_argument(
             "--days", type=days, metavar="N", help="how long it is valid (default: until it is revoked)"
@@ -128,13 +143,9 @@ class TokenCommand:
             "FARLANE_KEY",
         )
         add_folder(create)
-        add_folder(
-            parts.add_parser(
-                "list", help="show the tokens, what each may use and does use; none can be read from the host again"
-            )
-        )
-        revoke = parts.add_parser("revoke", help="let a token in no more; sessions that are open go on")
-        revoke.add_argument("name", metavar="NAME")
+        add_folder(add_part(parts, "list", "show the tokens, what each may use and does use; none can be read from the host again", show))
+        revoke = add_part(parts, "revoke", "refuse a token from now on, and end its sessions", end)
+        revoke.add_argument("name", metavar="NAME", help="whose token, as `farlane token list` shows")
         add_folder(revoke)
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from farlane.backend.device.sim.options import Settings
+from farlane.terminal.progress import Progress
 
 START_SECONDS = 60.0
 
@@ -68,7 +69,8 @@ def run(
             status = _wait(launcher, variables)
         finally:
             host.send_signal(signal.SIGTERM)
-            ended = host.wait()
+            with Progress("modelling the memory system"):
+                ended = host.wait()
     if ended:
         raise RunError(f"the host ended with status {ended}; its message is above")
     return Outcome(status, collect(Path(wanted.report)))

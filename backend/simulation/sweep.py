@@ -22,7 +22,8 @@ from farlane.backend.memory.tlb import rivals
 from farlane.backend.memory.tlb.counts import Counts
 from farlane.backend.memory.tlb.spec import Spec
 from farlane.backend.memory.tlb.stream import Stream
-from farlane.backend.simulation import charts, pages
+from farlane.backend.simulation import charts, glance, pages
+from farlane.terminal.progress import Progress
 
 FILLS, SPARES = (2, 3, 4, 5), (2, 3, 4)
 SHARING = 0.5  # a sharing program: the oracle finds at least this part of the private misses in a peer
@@ -129,22 +130,32 @@ class Result:
         }
 
 
-def compare(program: Program, base: Config, specs: Mapping[str, Spec], grid: bool) -> Result:
+def compare(
+    program: Program, base: Config, specs: Mapping[str, Spec], grid: bool, progress: Progress | None = None
+) -> Result:
     """Runs all hierarchies, and with `grid` S3's thresholds. Raises SweepError for requests of another number of cores or size of pages."""
+    progress = progress or Progress(program.name)  # which shows nothing: it is not entered
     if (program.cores, program.page_bytes) != (base.tlb.cores, base.tlb.page_bytes):
         raise SweepError(
             f"{program.name}: recorded with {program.cores} cores and pages of {program.page_bytes} bytes;"
             f" the configuration has {base.tlb.cores} and {base.tlb.page_bytes}"
         )
     table = Pages.of(base)
-    counts = {name: total(program, spec, table) for name, spec in specs.items()}
+    counts = {}
+    progress.expect(len(specs) + (len(FILLS) * len(SPARES) if grid else 0))
+    for name, spec in specs.items():
+        progress.begin(f"{program.name}: {name}")
+        counts[name] = total(program, spec, table)
+        progress.advance()
     tried = {}
     if grid:
         s3 = hierarchies(base.tlb, ["s3"])["s3"]
         for fill in FILLS:
             for spare in SPARES:
                 policy = dataclasses.replace(s3.policy, fill_threshold=fill, spare_degree=spare)
+                progress.begin(f"{program.name}: thresholds {fill}/{spare}")
                 tried[fill, spare] = total(program, dataclasses.replace(s3, policy=policy), table)
+                progress.advance()
     return Result(program.name, program.requests, len(table), counts, tried)
 
 
@@ -257,15 +268,17 @@ def page(results: Sequence[Result]) -> str:
         result.name: {name: counts.peer_share for name, counts in result.counts.items() if counts.peer_requests}
         for result in results
     }
+    latency = against("latency")
+    names = list(dict.fromkeys(name for values in latency.values() for name in values))
     body = [
-        "<h2>Mean latency of a translation, against no sharing</h2>",
-        charts.bars(against("latency"), percent=True),
+        "<h2>At a glance: mean latency of a translation, against no sharing</h2>",
+        glance.changes(latency, names),
         "<h2>Page walks, against no sharing</h2>",
-        charts.bars(against("walks"), percent=True),
+        pages.chart(charts.bars(against("walks"), percent=True)),
         "<h2>Private misses that a peer served</h2>",
-        charts.bars(peers, percent=True),
+        pages.chart(charts.bars(peers, percent=True)),
         "<h2>Cycles of the program, against no sharing</h2>",
-        charts.bars(against("cycles"), percent=True),
+        pages.chart(charts.bars(against("cycles"), percent=True)),
     ]
     best = best_thresholds(results)
     if best:
@@ -279,7 +292,7 @@ def page(results: Sequence[Result]) -> str:
         ratio, fill, spare = best[0]
         body += [
             "<h2>Thresholds of S3 (fill / spare): latency, against no sharing</h2>",
-            charts.bars(cells, percent=True),
+            glance.changes(cells, list(dict.fromkeys(name for values in cells.values() for name in values))),
             f"<p>Best on average: fill at {fill}, spare from {spare} on ({ratio - 1:+.1%}).</p>",
         ]
     for result in results:

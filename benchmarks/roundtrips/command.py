@@ -12,6 +12,8 @@ from farlane.frontend.errors import UserError
 from farlane.roundtrips import page, plot, recorder, text
 from farlane.roundtrips.measure import DISTANCES, OutputDiffers, Record, measure
 from farlane.roundtrips.programs import PROGRAMS
+from farlane.terminal.examples import add_examples
+from farlane.terminal.progress import Progress
 
 TURNS = 7
 
@@ -20,14 +22,34 @@ class BenchCommand:
     """Runs a benchmark, prints its tables, and writes files when asked to."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("benchmark", choices=["roundtrips"])
-        parser.add_argument(
-            "--output", metavar="FOLDER", type=Path, help="write roundtrips.json, .md, .html and .png there"
+        add_examples(
+            parser,
+            ("farlane bench roundtrips", "measure all programs at all distances; minutes"),
+            (
+                "farlane bench roundtrips --only repeated,cg-host --distances 500 --turns 3",
+                "two programs at one distance",
+            ),
+            ("farlane bench roundtrips --output results", "write the tables, a page and a picture as well"),
         )
-        parser.add_argument("--only", metavar="NAMES", default="", help="programs, separated by commas")
-        parser.add_argument("--distances", metavar="US", default="", help="injected round-trip times in microseconds")
+        parser.add_argument("benchmark", choices=["roundtrips"], help="what to measure")
         parser.add_argument(
-            "--turns", type=int, default=TURNS, help=f"runs of each mode at each distance (default: {TURNS})"
+            "--output", metavar="FOLDER", type=Path, help="write roundtrips.json, .md, .html and .png to this folder"
+        )
+        parser.add_argument(
+            "--only", metavar="NAMES", default="", help="measure these programs only, separated by commas"
+        )
+        parser.add_argument(
+            "--distances",
+            metavar="US",
+            default="",
+            help="the injected round-trip times in microseconds, separated by commas",
+        )
+        parser.add_argument(
+            "--turns",
+            type=int,
+            default=TURNS,
+            metavar="N",
+            help=f"the runs of each mode at each distance (default: {TURNS})",
         )
         parser.add_argument("--from-json", metavar="FILE", type=Path, help="show or write an earlier measurement again")
 
@@ -52,10 +74,10 @@ class BenchCommand:
             raise UserError(f"no program {', '.join(sorted(unknown))}", f"There are {known}.", status=2)
         if arguments.turns < 1 or min(distances) < 0:
             raise UserError("--turns and --distances must be positive", status=2)
-        record = measure(
-            distances, arguments.turns, names, lambda what: print(f"  {what}", file=sys.stderr, flush=True)
-        )
-        record.recorder = recorder.cost(arguments.turns)
+        with Progress("compiling the programs") as progress:
+            record = measure(distances, arguments.turns, names, progress)
+            progress.begin("what recording costs")
+            record.recorder = recorder.cost(arguments.turns)
         return record
 
 

@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ from farlane.frontend.shim_library import MODES
 from farlane.roundtrips import distance
 from farlane.roundtrips import ratios as ratio
 from farlane.roundtrips.programs import PROGRAMS, Program, command
+from farlane.terminal.progress import Progress
 
 DISTANCES = (0.0, 50.0, 500.0, 5000.0)
 SECONDS = 6.0
@@ -187,19 +188,19 @@ def _points(
     ]
 
 
-def measure(distances: Sequence[float], turns: int, names: Sequence[str], progress: Callable[[str], None]) -> Record:
+def measure(distances: Sequence[float], turns: int, names: Sequence[str], progress: Progress) -> Record:
     """Runs everything.
 
     Args:
         distances: injected round-trip times in microseconds.
         turns: runs of each mode of each program at each distance, unless its seconds are used up before.
         names: the programs wanted; empty for all.
-        progress: told what is done now.
+        progress: shows what is done now.
 
     Raises:
         OutputDiffers: a program failed or a mode changed what it prints.
     """
-    progress("measuring the proxy")
+    progress.begin("measuring the proxy")
     load = os.getloadavg()[0]
     record = Record(
         date=time.strftime("%Y-%m-%d"),
@@ -221,14 +222,17 @@ def measure(distances: Sequence[float], turns: int, names: Sequence[str], progre
         host = stack.enter_context(EmbeddedHost("sim"))
         near = Guest(host.url)
         far = {away: Guest(stack.enter_context(distance.at_distance(host.url, away))) for away in distances}
+        progress.expect(len(chosen) * (1 + len(far)))
         for program, words in chosen:
-            progress(f"analyzing {program.name}")
-            known = manifests.prepare(Path(words[0]), os.environ, ANALYZE_SECONDS, progress)
+            progress.begin(f"analyzing {program.name}")
+            known = manifests.prepare(Path(words[0]), os.environ, ANALYZE_SECONDS, progress.begin)
             _, expected, report = _run(near, words, "none", known)
             row = Row(program.name, program.what, program.family, sum(report.calls.values()))
+            progress.advance()
             for away, guest in far.items():
-                progress(f"{program.name} at {away:g} us")
+                progress.begin(f"{program.name} at {away:g} us")
                 row.points += _points(guest, host.pid, words, known, away, turns, expected)
+                progress.advance()
             record.rows.append(row)
     record.load = [load, os.getloadavg()[0]]
     return record

@@ -17,6 +17,7 @@ from farlane.fleet.simulation import plot, summary
 from farlane.fleet.simulation.rivals import AnyFit, first_fit
 from farlane.fleet.simulation.running import Report, Simulation
 from farlane.fleet.simulation.trace import Spec, make
+from farlane.terminal.examples import add_examples, add_part
 
 POLICIES = ("pack", "spread", "locality", "first-fit", "random")
 
@@ -63,10 +64,16 @@ class FleetCommand:
     """`simulate`, and the parts for a Ray cluster."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        compare = ("farlane fleet simulate --hosts 100 --sessions 10000", "compare all policies on a synthetic trace")
+        add_examples(parser, ("farlane fleet up --hosts 4", "start four hosts on a Ray cluster, and be their gateway"), compare)
         parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
         cluster.add_parts(parts)
-        simulate = parts.add_parser(
-            "simulate", help="place a synthetic trace of sessions on many hosts by several policies, and compare them"
+        simulate = add_part(
+            parts,
+            "simulate",
+            "place a synthetic trace of sessions on many hosts by several policies, and compare them",
+            compare,
+            ("farlane fleet simulate --policy pack,spread --offered 1.5", "two policies on a fleet that is too small"),
         )
         spec = Spec()
         simulate.add_argument("--hosts", type=_count, default=spec.hosts, metavar="N", help="(default: %(default)s)")

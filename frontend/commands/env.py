@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
@@ -12,20 +13,41 @@ from farlane.frontend import connecting, settings, shim_library, steering
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import add_access, parse_url, set_access
 from farlane.hosturl import FORMS
+from farlane.terminal.examples import add_examples
 
 SHELLS = ("sh", "fish")
+EXAMPLES = (
+    (
+        "farlane env --host unix:///run/farlane.sock",
+        'print the variables; a shell sets them with eval "$(farlane env ...)"',
+    ),
+    ("farlane env --host unix:///run/farlane.sock --json", "print them for a debugger or an IDE"),
+    ("farlane env --host unix:///run/farlane.sock --shell fish | source", "set them in fish"),
+    ("farlane env --unset", "print what removes them from the shell again"),
+)
 
 
 class EnvCommand:
     """Prints the variables that `farlane run` sets, for debuggers, IDEs and scripts that start programs themselves."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(parser, *EXAMPLES)
         parser.add_argument("--host", metavar="URL", help=f"{FORMS} (default: FARLANE_HOST)")
         add_access(parser)
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
-        parser.add_argument("--check", metavar="WHAT", default="", help="look for errors in kernels (docs/check.md)")
-        parser.add_argument("--shell", choices=SHELLS, default="sh", help="for sh and its relatives, or fish")
-        parser.add_argument("--unset", action="store_true", help="print what takes it back")
+        parser.add_argument(
+            "--check", metavar="WHAT", default="", help="look for errors in kernels, as `farlane run --check`"
+        )
+        parser.add_argument(
+            "--shell",
+            choices=SHELLS,
+            default="sh",
+            help="the shell that evaluates the lines: sh and bash, zsh, dash; or fish (default: sh)",
+        )
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON object: variables to set, and names to remove"
+        )
+        parser.add_argument("--unset", action="store_true", help="print what removes the variables again")
 
     def run(self, arguments: argparse.Namespace) -> int:
         before = dict(os.environ)
@@ -35,6 +57,11 @@ class EnvCommand:
         except UserError as error:
             print(f"farlane: {error}", file=sys.stderr)
             return error.status
+        if arguments.json:
+            changed = {name: value for name, value in wanted.items() if before.get(name) != value}
+            json.dump({"set": changed, "unset": sorted(before.keys() - wanted.keys())}, sys.stdout, indent=2)
+            print()
+            return 0
         for line in lines(before, wanted, arguments.shell):
             print(line)
         return 0

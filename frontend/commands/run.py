@@ -22,7 +22,21 @@ from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import add_access, parse_url, set_access
 from farlane.frontend.sizes import parse_size
 from farlane.hosturl import FORMS
+from farlane.terminal import statuses
+from farlane.terminal.examples import add_examples
 
+EXAMPLES = (
+    ("farlane run -- ./app arguments", "run a program on the simulated device of an embedded host"),
+    ("farlane run -- python script.py", "run a Python program with Numba, CuPy, Triton, JAX, Warp or Taichi"),
+    ("farlane run --report text -- ./app", "count its round trips, calls and bytes as well"),
+    ("farlane run --check=all -- ./app", "look for errors in its kernels: bounds, races, uninitialised reads, leaks"),
+    ("farlane run --timeline run.json -- ./app", "write when calls, kernels and loops began and ended, for Perfetto"),
+    ("farlane run --device-memory 64M -- ./app", "bound device memory: data move to the host and back"),
+    (
+        "farlane run --host farlane+tls://gpu-host:7070 --ca ca.pem --token-file token -- ./app",
+        "run it on a host of another machine",
+    ),
+)
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -30,22 +44,33 @@ class RunCommand:
     """Starts an embedded host unless one is named, starts the program, reports, and ends with the program's exit status."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(parser, *EXAMPLES)
         parser.add_argument("--host", metavar="URL", help=f"a running `farlane serve`: {FORMS}")
         add_access(parser)
-        parser.add_argument("--device", default=None, help="device of the embedded host (default: sim)")
+        parser.add_argument(
+            "--device",
+            default=None,
+            help="the device of the embedded host; `farlane devices` lists them (default: sim)",
+        )
         parser.add_argument(
             "--capability",
             metavar="X.Y",
-            help="compute capability of the embedded host's simulated device (default: 12.0)",
+            help="the compute capability of the embedded host's simulated device: 7.5, 8.0, 8.6, 9.0 or 12.0 (default: 12.0)",
         )
-        parser.add_argument("--quota", metavar="BYTES", help="device memory on the embedded host, for example 512M")
+        parser.add_argument(
+            "--quota",
+            metavar="BYTES",
+            help="the most device memory that the program may allocate on the embedded host, for example 512M",
+        )
         parser.add_argument(
             "--device-memory",
             metavar="BYTES",
-            help="device memory on the embedded host when the program may allocate more than that: data then move to the host and back",
+            help="the size of the embedded host's device memory; what the program allocates beyond it moves to the host and back",
         )
         parser.add_argument(
-            "--memory-policy", metavar="POLICY", help="who goes when it is full (`farlane serve --help` names them)"
+            "--memory-policy",
+            metavar="POLICY",
+            help="which data leave device memory when it is full (`farlane serve --help` names the policies)",
         )
         parser.add_argument(
             "--memory-trace", metavar="FILE", help="write what launches and copies access, for `farlane plan`"
@@ -96,16 +121,24 @@ class RunCommand:
             type=int,
             choices=range(10),
             metavar="0..9",
-            help="the highest comes first on a host whose sessions share device memory (`farlane serve --shared-memory`), which bounds it",
+            help="the priority of the program's sessions: the highest comes first on a host whose sessions share device memory "
+            "(`farlane serve --shared-memory`); the host bounds it",
         )
-        parser.add_argument("--no-manifest", action="store_true", help="use no manifest: loops are only recorded")
+        parser.add_argument(
+            "--no-manifest", action="store_true", help="use no manifest: loops are recorded, but not predicted"
+        )
         parser.add_argument(
             "--analyze-seconds",
             type=float,
             metavar="N",
             help=f"how long the program may be analyzed on first use (default: {manifests.SECONDS:g}; 0: not at all)",
         )
-        parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM [ARGUMENT ...]")
+        parser.add_argument(
+            "program",
+            nargs=argparse.REMAINDER,
+            metavar="-- PROGRAM [ARGUMENT ...]",
+            help="the program and its arguments",
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         try:
@@ -313,7 +346,7 @@ def _execute(words: list[str], path: Path, environment: dict[str, str]) -> int:
         # Absolute: a name without a folder would be looked up in PATH.
         child = subprocess.Popen(words, executable=path.absolute(), env=environment)
     except OSError as error:
-        raise UserError(f"cannot run {path}: {error.strerror}", status=programs.NOT_EXECUTABLE) from error
+        raise UserError(f"cannot run {path}: {error.strerror}", status=statuses.NOT_EXECUTABLE) from error
     previous = {number: signal.signal(number, lambda n, _: child.send_signal(n)) for number in FORWARDED}
     previous[signal.SIGINT] = signal.signal(
         signal.SIGINT, signal.SIG_IGN

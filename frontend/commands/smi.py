@@ -12,6 +12,7 @@ from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import describe, parse_url
 from farlane.hosturl import HostUrl
+from farlane.terminal.examples import add_examples
 
 SAMPLE_SECONDS = 0.1
 
@@ -20,15 +21,31 @@ class SmiCommand:
     """Asks the host, and prints what nvidia-smi would."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(
+            parser,
+            ("farlane smi", "the table of nvidia-smi, for the simulated device"),
+            ("farlane smi --host grpc://127.0.0.1:7070", "the same for a running host"),
+            (
+                "farlane smi --query-gpu name,memory.used,utilization.gpu --format csv,noheader",
+                "some fields, for a program to read",
+            ),
+        )
         parser.add_argument(
             "--host", metavar="URL", help="the host (default: FARLANE_HOST, or a simulated device that is idle)"
         )
-        parser.add_argument("-L", "--list-gpus", action="store_true", help="one line for each device")
+        parser.add_argument("-L", "--list-gpus", action="store_true", help="print one line for each device")
         parser.add_argument(
-            "-i", "--id", metavar="N", help="these devices: numbers, UUIDs or PCI addresses, with commas"
+            "-i",
+            "--id",
+            metavar="N",
+            help="show these devices only: numbers, UUIDs or PCI addresses, separated by commas",
         )
-        parser.add_argument("--query-gpu", metavar="FIELDS", help="these fields of each device, with commas")
-        parser.add_argument("--query-compute-apps", metavar="FIELDS", help="these fields of each session, with commas")
+        parser.add_argument(
+            "--query-gpu", metavar="FIELDS", help="print these fields of each device, separated by commas"
+        )
+        parser.add_argument(
+            "--query-compute-apps", metavar="FIELDS", help="print these fields of each session, separated by commas"
+        )
         parser.add_argument("--format", metavar="csv[,noheader][,nounits]", help="how a query is printed")
         parser.add_argument("--help-query-gpu", action="store_true", help="list the fields of --query-gpu")
         parser.add_argument("--help-query-compute-apps", action="store_true", help="list those of --query-compute-apps")

@@ -11,6 +11,7 @@ import time
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import add_access, describe, parse_url, set_access
 from farlane.hosturl import HostUrl
+from farlane.terminal.examples import add_examples
 
 SAMPLE_SECONDS = 0.2  # between the two answers of a single table
 PROGRAM_CHARACTERS = 20  # more room for a program's name in a file
@@ -20,12 +21,24 @@ class TopCommand:
     """Asks the host again and again, until the user has seen enough."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_examples(
+            parser,
+            ("farlane top --host grpc://127.0.0.1:7070", "watch the sessions of a host"),
+            ("farlane top --host unix:///run/farlane.sock --once", "print the table once"),
+            ("farlane top --host unix:///run/farlane.sock --json", "print what the host says as JSON"),
+        )
         parser.add_argument("--host", metavar="URL", help="a running `farlane serve` (default: FARLANE_HOST)")
         add_access(parser)
-        parser.add_argument("--once", action="store_true", help="print one table and end, as without a terminal")
+        parser.add_argument(
+            "--once", action="store_true", help="print the table once and end; this is the default without a terminal"
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object and end")
         parser.add_argument(
-            "--interval", type=_interval, default=1.0, metavar="SECONDS", help="between two looks (default: 1)"
+            "--interval",
+            type=_interval,
+            default=1.0,
+            metavar="SECONDS",
+            help="the time between two updates (default: 1)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

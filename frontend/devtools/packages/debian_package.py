@@ -89,6 +89,13 @@ def write(path: Path, text: str, *, executable: bool = False) -> None:
     path.chmod(0o755 if executable else 0o644)
 
 
+def write_page(tree: Path, name: str, text: str) -> None:
+    """A manual page of section 1."""
+    page = tree / "usr/share/man/man1" / f"{name}.gz"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
 def _documents(tree: Path, recipe: Recipe) -> None:
     documents = tree / "usr/share/doc" / recipe.name
     documents.mkdir(parents=True, exist_ok=True)

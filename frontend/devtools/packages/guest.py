@@ -1,15 +1,17 @@
 """The Debian package farlane-guest, from the wheel's libraries.
 
-It holds the shim in /usr/lib/farlane and /usr/bin/farlane-run: what a guest needs besides a C library. Nothing changes for programs that are
+It holds the shim in /usr/lib/farlane, /usr/bin/farlane-run and its manual page: what a guest needs besides a C library. Nothing changes for programs that are
 started without the launcher: the loader's configuration is an example in /usr/share/doc. Needs dpkg-deb.
 """
 
 from __future__ import annotations
 
+import subprocess
 import zipfile
 from pathlib import Path
 
 from farlane.frontend import shim_library
+from farlane.frontend.devtools import manual
 from farlane.frontend.devtools.packages import debian_package, sbom, version
 from farlane.frontend.devtools.packages.debian_package import Recipe
 
@@ -33,8 +35,6 @@ LOADER_EXAMPLE = """\
 OVERRIDES = """\
 # It must run with any C library.
 farlane-guest: statically-linked-binary [usr/bin/farlane-run]
-# `farlane-run --help` has it all.
-farlane-guest: no-manual-page [usr/bin/farlane-run]
 # The thin libraries find the core beside themselves.
 farlane-guest: custom-library-search-path
 # Jumps and tables alone, or no C library by design.
@@ -72,6 +72,8 @@ def _fill(tree: Path, wheel: Path) -> None:
                 (programs / file).chmod(0o755)
             elif name.startswith(IN_WHEEL):
                 (libraries / file).write_bytes(archive.read(name))
+    said = subprocess.run([programs / shim_library.LAUNCHER, "--help"], check=True, capture_output=True, text=True).stdout
+    debian_package.write_page(tree, f"{shim_library.LAUNCHER}.1", manual.launcher_page(said))
     documents = tree / "usr/share/doc" / NAME
     debian_package.write(documents / "examples/farlane.conf", LOADER_EXAMPLE)
     debian_package.write(documents / "sbom.cdx.json", sbom.document(NAME, sbom.crates()))

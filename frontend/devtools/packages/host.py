@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from farlane.frontend.devtools import manual
 from farlane.frontend.devtools.packages import debian_package, run, sbom, version
 from farlane.frontend.devtools.packages.debian_package import Recipe, write
 
@@ -177,8 +178,6 @@ farlane-host: unstripped-static-library
 farlane-host: package-installs-python-pycache-dir
 farlane-host: extra-license-file
 farlane-host: shared-library-is-executable
-# `farlane --help` has it all.
-farlane-host: no-manual-page [usr/bin/farlane]
 # The environment's own interpreter.
 farlane-host: wrong-path-for-interpreter
 farlane-host: incorrect-path-for-interpreter
@@ -224,6 +223,8 @@ def _fill(tree: Path, wheel: Path, release: Release) -> None:
     write(tree / "usr/lib/systemd/system/farlane-host.service", UNIT)
     write(tree / "usr/lib/sysusers.d/farlane-host.conf", SYSUSERS)
     write(tree / "etc/default/farlane-host", SETTINGS)
+    for name, text in manual.pages().items():
+        debian_package.write_page(tree, name, text)
     documents = tree / "usr/share/doc" / NAME
     write(documents / "README", README)
     components = [*sbom.crates(), *sbom.distributions(packages)]

@@ -32,7 +32,7 @@ def test_the_dispatch_loads_no_command(words: tuple[str, ...]) -> None:
     assert not [name for name in modules if name.startswith("farlane.") and ".commands." in name]
 
 
-@pytest.mark.parametrize("command", ["doctor", "env", "run", "setup", "smi", "top"])
+@pytest.mark.parametrize("command", ["completion", "doctor", "env", "run", "setup", "smi", "top"])
 def test_a_command_of_the_frontend_loads_only_itself(command: str) -> None:
     modules = loaded(command, "--help")
     assert not modules & HEAVY - ({"google.protobuf"} if command == "smi" else set())  # it speaks to hosts

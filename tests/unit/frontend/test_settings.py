@@ -46,5 +46,5 @@ def test_the_command_writes_and_shows(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv(settings.INTEROP, raising=False)
     for interop, said in ((None, "off"), (True, "on"), (None, "on"), (False, "off")):
-        assert command.run(argparse.Namespace(interop=interop)) == 0
+        assert command.run(argparse.Namespace(interop=interop, json=False)) == 0
         assert capsys.readouterr().out.endswith(f"interop: {said}\n")

@@ -13,7 +13,7 @@ PAGES = [
     ROOT / "README.md",
     *(
         page
-        for folder in ("docs", "protos", "benchmarks", "analyzer")
+        for folder in ("docs", "protos", "benchmarks", "analyzer", "examples")
         for page in sorted((ROOT / folder).rglob("*.md"))
     ),
 ]

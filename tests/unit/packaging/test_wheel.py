@@ -56,6 +56,12 @@ def test_the_launcher_is_in_the_wheel_and_can_be_executed(modes: dict[str, int])
     assert modes["farlane/frontend/lib/farlane-run"] & 0o111 == 0o111
 
 
+def test_the_manual_pages_are_in_the_wheel(names: set[str]) -> None:
+    pages = {name for name in names if "/share/man/man1/" in name}
+    assert {Path(name).name for name in pages} == {path.name for path in (ROOT / "frontend/man/generated").iterdir()}
+    assert all(".data/data/share/man/man1/" in name for name in pages)  # installed beside `bin`, where man looks
+
+
 def test_the_plane_is_in_the_wheel(names: set[str]) -> None:
     assert "farlane/backend/plane/farlane_plane.abi3.so" in names
 
@@ -79,5 +85,6 @@ def test_the_compilers_runtime_is_in_the_wheel(names: set[str]) -> None:
 
 
 def test_nothing_else_is_in_the_wheel(names: set[str]) -> None:
-    assert {name.split("/")[0] for name in names} == {"farlane", "farlane-0.1.0.dist-info"}
+    rest = {name for name in names if "/share/man/man1/" not in name}
+    assert {name.split("/")[0] for name in rest} == {"farlane", "farlane-0.1.0.dist-info"}
     assert not any("/shim/" in name or "/tests/" in name for name in names)

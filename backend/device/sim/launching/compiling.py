@@ -13,10 +13,10 @@ from farlane.backend.device.sim.runtime.prepared import Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
 from farlane.demangle import demangled
 
-_SLOW_COMPILE_S = 1.0
+_SLOW_COMPILE_S = 2.0
 _PART_NS = 10_000_000  # of a launch in parts: what starting one costs does not count beside it
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("farlane.compiling")  # `farlane run` shows it at a terminal
 _compiling = threading.Lock()  # LLVM is entered by one thread at a time anyway; the second finds the first one's result
 
 

@@ -15,6 +15,7 @@ from farlane.analyzer.commands import analyze
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.loader import elf
 from farlane.analyzer.manifest import embed, reader
+from farlane.terminal import statuses
 
 SOURCE = r"""
 #include <cstdio>
@@ -156,7 +157,7 @@ def test_the_manifest_goes_to_a_file_or_to_the_cache(
     assert capsys.readouterr().out == f"{path}\n"
     assert path.read_bytes() == (tmp_path / "out").read_bytes()
     assert path.stem == elf.load(program).identity
-    assert run(["--manifest", str(tmp_path / "late"), "--seconds", "0", str(program)]) == analyze.OUT_OF_TIME
+    assert run(["--manifest", str(tmp_path / "late"), "--seconds", "0", str(program)]) == statuses.OUT_OF_TIME
     assert not (tmp_path / "late").exists()
     assert run([]) == 2
     assert os.listdir(tmp_path / "cache" / "farlane" / "manifests" / path.parent.name) == [path.name]

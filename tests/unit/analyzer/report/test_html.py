@@ -216,3 +216,13 @@ def test_layout_of_random_graphs() -> None:
             assert end[0] - 1e-6 <= points[-1][0] <= end[0] + end[2] + 1e-6
             if target > source:
                 assert all(upper[1] <= lower[1] + 1e-6 for upper, lower in itertools.pairwise(points))
+
+
+def test_drawings_hold_their_edges() -> None:
+    """Also those that pass a layer beside its last block."""
+    nodes = list(range(9))
+    edges = (
+        {(0, n): "fall" for n in nodes[1:]} | {(n, 8): "taken" for n in nodes[1:8]} | {(1, 2): "fall", (2, 3): "fall"}
+    )
+    drawing = layout.draw(nodes, dict.fromkeys(nodes, (80.0, 30.0)), edges, frozenset())
+    assert all(0 <= x <= drawing.width for points in drawing.paths.values() for x, _ in points)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import command, needs_browser
 from farlane.backend.device.base import Rows
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
@@ -20,10 +20,7 @@ from farlane.backend.host.session import Session
 from farlane.backend.observing.server import Admin
 from farlane.backend.server.endpoint import TcpEndpoint
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
-
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 class Elements(HTMLParser):
@@ -43,11 +40,8 @@ def shown(host: Host, folder: Path) -> str:
     admin = Admin(host, TcpEndpoint("127.0.0.1", 0))
     admin.start()
     try:
-        command = [
-            str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom",
-            "--virtual-time-budget=4000", f"--user-data-dir={folder}", admin.url,
-        ]  # fmt: skip
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120)
+        shown_by = command(folder, admin.url)
+        done = subprocess.run(shown_by, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120)
     finally:
         admin.stop()
     assert done.returncode == 0

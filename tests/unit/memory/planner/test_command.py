@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import WIDTHS, measured, needs_browser
 from farlane.backend.commands.plan import command
 from farlane.backend.memory.planner.drawing import stays
 from farlane.backend.memory.planner.genetic import GeneticSpec, search
@@ -126,3 +127,24 @@ def test_objects_that_are_set_aside(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "table" not in plan["assignment"]
     assert run(str(file), "--aside") == 0
     assert "aside, always on the device: table; 5 bytes moved" in capsys.readouterr().out
+
+
+BARS = """[...document.querySelectorAll(".moved")].map((row) => {
+  const box = (element) => element.getBoundingClientRect(), span = row.querySelector("span"), bar = row.querySelector("i");
+  return { name: row.querySelector("b").textContent, bytes: row.querySelector("em").textContent, length: bar && box(bar).width / box(span).width,
+    below: box(span).top >= box(row.querySelector("b")).bottom };
+})"""
+
+
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_compares_at_a_glance(file: Path, tmp_path: Path, width: int) -> None:
+    assert run(str(file), "--html", str(tmp_path / "plan.html")) == 0
+    bars = measured((tmp_path / "plan.html").read_text(), width, tmp_path, BARS)
+    assert [bar["name"] for bar in bars][:2] == ["this plan", "greedy assignment"]
+    assert len(bars) == 6
+    most = max(int(bar["bytes"].replace(",", "")) for bar in bars if bar["length"] is not None)
+    for bar in bars:
+        assert bar["below"] is (width == 400)
+        if bar["length"] is not None:
+            assert bar["length"] == pytest.approx(int(bar["bytes"].replace(",", "")) / most, abs=0.02)

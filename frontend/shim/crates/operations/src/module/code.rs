@@ -8,6 +8,7 @@
 //! ends.
 
 mod opening;
+mod progress;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -12,6 +12,7 @@ use session::{contexts, lifecycle, work};
 use tape::generated_operations as operation;
 use tape::Writer;
 
+use super::progress::Progress;
 use super::{lock, target, Module, Refused};
 use crate::module::images;
 use crate::module::of_context::OfContext;
@@ -170,8 +171,10 @@ fn upload(bytes: &[u8], digest: &[u8; 32]) -> Outcome {
     };
     if !held {
         work::append(|w| operation::module_begin(w, bytes.len() as u64, digest))?;
+        let mut progress = Progress::new(bytes.len());
         for chunk in bytes.chunks(tape::MAX_TAIL_BYTES) {
             work::append(|w| operation::module_chunk(w, chunk))?;
+            progress.advance(chunk.len());
         }
         work::append(|w| operation::module_end(w, digest))?;
     }
