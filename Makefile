@@ -21,7 +21,7 @@ help:
 	@echo "make guest-package  dist/farlane-guest_VERSION_amd64.deb; make test-packages: installs it into clean Debian systems"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
-	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
+	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/explanation/gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
 	@echo "make generate   write the generated files anew from protos/"
@@ -85,11 +85,11 @@ $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 test-guests: install $(GUESTS)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
 
-# Numba's own test suite; the result is tests/guests/numba_results.txt and docs/numba.md. NUMBA_ARGS=--continue goes on where a run was cut off.
+# Numba's own test suite; the result is tests/guests/numba_results.txt and docs/results/numba-suite.md. NUMBA_ARGS=--continue goes on where a run was cut off.
 test-numba: install $(GUESTS)/installed
 	$(BIN)/python tests/guests/numba_suite.py $(NUMBA_ARGS)
 
-# A share of CuPy's own test suite; the result is tests/guests/cupy_results.txt and docs/cupy.md. CUPY_ARGS='--every 1 --only logic' runs a part whole.
+# A share of CuPy's own test suite; the result is tests/guests/cupy_results.txt and docs/results/cupy-suite.md. CUPY_ARGS='--every 1 --only logic' runs a part whole.
 test-cupy: install $(GUESTS)/installed
 	$(BIN)/python tests/guests/cupy_suite.py $(CUPY_ARGS)
 

@@ -18,7 +18,7 @@ class SetupCommand:
             "--interop",
             action=argparse.BooleanOptionalAction,
             default=None,
-            help="answer the interoperability handshake of NVIDIA's runtime (docs/interoperability.md)",
+            help="answer the interoperability handshake of NVIDIA's runtime (docs/explanation/interoperability.md)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The analyzer's rooms: what `ls` shows is what docs/analyzer.md says, and no file or folder is too large to move in."""
+"""The analyzer's rooms: what `ls` shows is what docs/explanation/analyzer/how-it-works.md says, and no file or folder is too large to move in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No folder of tests, benchmarks or pages is too full to see what is in it, and docs/architecture.md shows what is there."""
+"""No folder of tests, benchmarks or pages is too full to see what is in it, and docs/explanation/architecture/README.md shows what is there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_no_folder_is_too_full(top: str) -> None:
 
 
 def test_the_page_shows_the_folders() -> None:
-    page = (ROOT / "docs/architecture.md").read_text()
+    page = (ROOT / "docs/explanation/architecture/README.md").read_text()
     picture = page[page.index("## The repository's rooms") : page.index("## Execution classes")]
     made = {"build", "dist", "farlane.egg-info", "shared", "__pycache__"}
 
