@@ -21,7 +21,7 @@ help:
 	@echo "make guest-package  dist/farlane-guest_VERSION_amd64.deb; make test-packages: installs it into clean Debian systems"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
-	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/explanation/gpu.md)"
+	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/howto/test-on-a-gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
 	@echo "make generate   write the generated files anew from protos/"

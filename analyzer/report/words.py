@@ -1,4 +1,4 @@
-"""Words for people: a sentence for each reason, class and kind of docs/explanation/analyzer/how-it-works.md."""
+"""Words for people: a sentence for each reason, class and kind of docs/reference/reasons.md."""
 
 from __future__ import annotations
 

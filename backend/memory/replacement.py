@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from farlane.backend.memory.planner.trace import Access
 
-DEFAULT = "future"  # moves the fewest bytes in real sessions: docs/results/README.md
+DEFAULT = "future"  # moves the fewest bytes in real sessions: docs/results/memory-reuse.md
 
 
 class Resident(NamedTuple):
