@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm guest-package test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-numba test-cupy test-compilers test-glibc test-vm demo-vm test-pages guest-package test-packages docs picture results test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -24,7 +24,9 @@ help:
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/howto/test-on-a-gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
-	@echo "make generate   write the generated files anew from protos/"
+	@echo "make generate   write the generated files anew from protos/ and the commands' parsers"
+	@echo "make docs       the pages as a site, in .cache/site; make picture: the README's; make test-pages: their slow commands"
+	@echo "make results    what can be measured anew within minutes, and the plots of all results"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -65,7 +67,7 @@ test-packages: install
 	$(BIN)/python -m pytest -m packages tests/e2e/test_packages.py $(PYTEST_ARGS)
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages"
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not pages"
 SKIPPED = .cache/skipped.txt
 
 test: install
@@ -162,9 +164,29 @@ imports: install
 
 generate: install
 	$(BIN)/python protos/codegen/generate.py
+	$(BIN)/python pages/commands.py
 
 check-generated: install
 	$(BIN)/python protos/codegen/generate.py --check
+	$(BIN)/python pages/commands.py --check
+
+# The site of docs/; a link that leads nowhere is an error. What builds it is the extra [docs].
+$(VENV)/docs: $(VENV)/installed
+	FARLANE_SKIP_SHIM=1 $(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "python3 -m http.server --directory .cache/site shows it"
+
+picture: install
+	@$(BIN)/python pages/picture.py
+
+results: install
+	@$(BIN)/python pages/results.py $(RESULTS_ARGS)
+
+test-pages: install
+	$(BIN)/python -m pytest -m pages tests/e2e/commands/test_pages.py $(PYTEST_ARGS)
 
 bench: install
 	@for b in benchmarks/*.py benchmarks/compiler/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done

@@ -35,7 +35,7 @@ def drawn(text: str) -> str:
             styled = Text(line)
             if re.match(r"(embedded|TCP) host", line):
                 styled.highlight_regex(r"^\S+ host, \w+", "cyan")
-                styled.highlight_regex(r"[\d,.]+", "bold yellow")
+                styled.highlight_regex(r"\b\d[\d,.]*", "bold yellow")
             elif line.startswith("Same output"):
                 styled.stylize("bold green")
             elif line.lstrip().startswith("CUDA calls"):
