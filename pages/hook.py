@@ -63,5 +63,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return text if name in text or text.startswith("`") else f"{text} (`{name}`)"
         return f"[{text}]({os.path.relpath(found, here or '.')}{mark}{anchor})"
 
-    markdown = re.sub(r"^```bash run.*$", "```bash", markdown, flags=re.M)  # tests/e2e/commands/test_pages.py runs these
+    markdown = re.sub(
+        r"^```bash run.*$", "```bash", markdown, flags=re.M
+    )  # tests/e2e/commands/test_pages.py runs these
     return LINK.sub(follow, markdown)

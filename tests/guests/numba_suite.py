@@ -26,7 +26,11 @@ from suites import Result, add, count, new_failures, reason
 
 FOLDER = Path(__file__).resolve().parent
 LOGS = ROOT / ".cache/numba"
-RESULTS, REASONS, PAGE = FOLDER / "numba_results.txt", FOLDER / "numba_reasons.toml", ROOT / "docs/results/numba-suite.md"
+RESULTS, REASONS, PAGE = (
+    FOLDER / "numba_results.txt",
+    FOLDER / "numba_reasons.toml",
+    ROOT / "docs/results/numba-suite.md",
+)
 SAMPLE, SAMPLE_SIZE = FOLDER / "numba_sample.txt", 150
 PACKAGE = "numba.cuda.tests"
 FINISHED = "\nexit status "
@@ -149,7 +153,8 @@ def page(results: Sequence[Result], reasons: dict[str, str]) -> str:
         "# Numba's own test suite",
         "",
         "`make test-numba` runs Numba's CUDA tests on the simulated device and writes this page; it takes about an hour.",
-        "NUMBA_ARGS=--continue goes on where a run was cut off. How Numba runs as a guest: [python-guests.md](../howto/python-guests.md).",
+        "NUMBA_ARGS=--continue goes on where a run was cut off. How Numba runs as a guest:",
+        "[Python guests](../howto/python-guests.md).",
         "`make test-guests` runs a fixed sample of 150 tests, `make test` a dozen kernels that Numba compiled",
         "(tests/unit/sim/test_numba_kernels.py): Numba itself is too large a download for it.",
         "",

@@ -6,6 +6,7 @@ are one script, so that what one makes is there in the next. A page that builds 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -36,7 +37,9 @@ def script(page: str, slow: bool) -> str:
     for words, text in blocks(page):
         if "slow" in words and not slow:
             continue
-        lines.append(f"if ( set -e\n{text}\n); then echo 'this block must fail'; exit 1; fi" if "fails" in words else text)
+        lines.append(
+            f"if ( set -e\n{text}\n); then echo 'this block must fail'; exit 1; fi" if "fails" in words else text
+        )
     return "\n".join(lines)
 
 
@@ -62,10 +65,8 @@ def run(text: str, folder: Path) -> None:
         try:
             output, _ = process.communicate(timeout=400)
         finally:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)  # a host that a block has started, where the script ended before its end
-            except ProcessLookupError:
-                pass
+            with contextlib.suppress(ProcessLookupError):  # a host that a block has started and not ended
+                os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, output
 
 
@@ -75,7 +76,9 @@ def test_words_are_known(page: str) -> None:
 
 
 @pytest.mark.timeout(450)
-@pytest.mark.parametrize("page", [page for page in PAGES if any("slow" not in words for words, _ in blocks(page)) and page not in SLOW])
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any("slow" not in words for words, _ in blocks(page)) and page not in SLOW]
+)
 def test_page(page: str, tmp_path: Path) -> None:
     run(script(page, slow=False), tmp_path)
 
