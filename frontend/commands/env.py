@@ -23,7 +23,9 @@ class EnvCommand:
         parser.add_argument("--host", metavar="URL", help=f"{FORMS} (default: FARLANE_HOST)")
         add_access(parser)
         parser.add_argument("--defer", choices=shim_library.MODES, default=None, help="deferral mode (default: loops)")
-        parser.add_argument("--check", metavar="WHAT", default="", help="look for errors in kernels (docs/howto/check-kernels.md)")
+        parser.add_argument(
+            "--check", metavar="WHAT", default="", help="look for errors in kernels (docs/howto/check-kernels.md)"
+        )
         parser.add_argument("--shell", choices=SHELLS, default="sh", help="for sh and its relatives, or fish")
         parser.add_argument("--unset", action="store_true", help="print what takes it back")
 
