@@ -157,6 +157,7 @@ typecheck: install
 	@ln -s ../../package/__init__.py .typing/farlane/__init__.py
 	MYPYPATH=.typing:$(SHIM) $(BIN)/mypy -p farlane
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
+	MYPYPATH=.typing:pages $(BIN)/mypy pages/*.py
 
 imports: install
 	$(LINKS)

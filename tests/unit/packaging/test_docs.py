@@ -131,3 +131,15 @@ def test_plots_are_of_the_tables_that_are_there() -> None:
 def test_every_page_is_in_the_sites_navigation() -> None:
     named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - named == set()
+
+
+def test_pages_that_code_names_are_there() -> None:
+    """Docstrings, messages and help texts name pages by their path."""
+    lost = set()
+    for folder in ("analyzer", "backend", "benchmarks", "examples", "fleet", "frontend", "package", "protos", "tests"):
+        for pattern in ("*.py", "*.rs", "*.toml", "*.proto", "*.md"):
+            for path in (ROOT / folder).rglob(pattern):
+                if "target" not in path.parts:
+                    mentioned = re.findall(r"docs/[A-Za-z0-9_/-]+\.md", path.read_text())
+                    lost |= {f"{name(path)}: {page}" for page in mentioned if not (ROOT / page).exists()}
+    assert lost == set()
