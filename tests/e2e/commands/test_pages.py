@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -43,18 +44,25 @@ def script(page: str, slow: bool) -> str:
     return "\n".join(lines)
 
 
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
 PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if BLOCK.search(page.read_text()))
 SLOW = [page for page in PAGES if any("slow" in words for words, _ in blocks(page))]
 
 
 def run(text: str, folder: Path) -> None:
+    ports = {port: str(free_port()) for port in ("7070", "9090")}  # the pages' may be taken here
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
     environment |= {
         "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}",
         "XDG_CONFIG_HOME": str(folder / "configuration"),
     }
     with subprocess.Popen(
-        ["bash", "-c", text],
+        ["bash", "-c", re.sub(r"\b(7070|9090)\b", lambda port: ports[port[1]], text)],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
