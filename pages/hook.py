@@ -23,7 +23,7 @@ EXTRA = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "SECURITY.md",
-    "examples/README.md",
+    *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "examples").rglob("*.md"))),
 )
 LINK = re.compile(r"(?<![!`])\[([^\]]*)\]\(([^)\s]+)\)")
 

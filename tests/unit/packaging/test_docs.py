@@ -49,7 +49,8 @@ def anchors(page: Path) -> set[str]:
 def linked(page: Path) -> set[Path]:
     """The files of the repository that a page links to."""
     targets = (target for target, _ in LINK.findall(text_of(page)))
-    return {(page.parent / target).resolve() for target in targets if target and "://" not in target}
+    paths = {(page.parent / target).resolve() for target in targets if target and "://" not in target}
+    return paths | {path / "README.md" for path in paths if (path / "README.md").exists()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
