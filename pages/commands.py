@@ -72,6 +72,8 @@ def sections(parser: argparse.ArgumentParser, summary: str, level: int) -> Itera
             rows.append(f"| {spelled(action)} | {help_of(action, parser)} |")
     if rows:
         yield "\n".join(["| argument | |", "|---|---|", *rows]) + "\n"
+    if parser.epilog:  # a parser's examples
+        yield "```text\n" + parser.epilog.strip() + "\n```\n"
     for each, help_text in nested:
         yield from sections(each, help_text, level + 1)
 
