@@ -25,7 +25,6 @@ BENCHMARKS = {  # what each says, and how it is run
     "recorder": ("What a launch costs in a recorded loop", "benchmarks/recorder.py"),
     "records": ("What a record costs the host", "benchmarks/replay/records.py"),
     "switching": ("What a switch between sessions moves (S2); bytes are exact", "benchmarks/memory/switching.py"),
-    "reuse": ("What moves when memory is full (S4); bytes are exact", "benchmarks/memory/oversubscription.py"),
 }
 HEAD = """# Measured anew
 
