@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages docs picture results
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -22,10 +22,12 @@ help:
 	@echo "make packages   sdist, wheel, Debian packages and SBOMs into dist/; make test-packages: installs them into clean Debian systems"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
-	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/gpu.md)"
+	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/howto/test-on-a-gpu.md)"
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
-	@echo "make generate   write the generated files anew: from protos/, and the manual pages"
+	@echo "make generate   write the generated files anew from protos/ and the commands' parsers"
+	@echo "make docs       the pages as a site, in .cache/site; make picture: the README's; make test-pages: their slow commands"
+	@echo "make results    what can be measured anew within minutes, and the plots of all results"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -66,7 +68,7 @@ test-packages: install
 	$(BIN)/python -m pytest -m packages tests/e2e/test_packages.py $(PYTEST_ARGS)
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet"
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet and not pages"
 SKIPPED = .cache/skipped.txt
 
 test: install
@@ -96,11 +98,11 @@ $(FLEET)/installed: pyproject.toml
 test-fleet: install $(FLEET)/installed
 	$(FLEET)/bin/python -m pytest -m fleet tests/fleet $(PYTEST_ARGS)
 
-# Numba's own test suite; the result is tests/guests/numba_results.txt and docs/numba.md. NUMBA_ARGS=--continue goes on where a run was cut off.
+# Numba's own test suite; the result is tests/guests/numba_results.txt and docs/results/numba-suite.md. NUMBA_ARGS=--continue goes on where a run was cut off.
 test-numba: install $(GUESTS)/installed
 	$(BIN)/python tests/guests/numba_suite.py $(NUMBA_ARGS)
 
-# A share of CuPy's own test suite; the result is tests/guests/cupy_results.txt and docs/cupy.md. CUPY_ARGS='--every 1 --only logic' runs a part whole.
+# A share of CuPy's own test suite; the result is tests/guests/cupy_results.txt and docs/results/cupy-suite.md. CUPY_ARGS='--every 1 --only logic' runs a part whole.
 test-cupy: install $(GUESTS)/installed
 	$(BIN)/python tests/guests/cupy_suite.py $(CUPY_ARGS)
 
@@ -167,6 +169,7 @@ typecheck: install
 	@ln -s ../../package/__init__.py .typing/farlane/__init__.py
 	MYPYPATH=.typing:$(SHIM) $(BIN)/mypy -p farlane
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
+	MYPYPATH=.typing:pages $(BIN)/mypy pages/*.py
 
 imports: install
 	$(LINKS)
@@ -174,11 +177,31 @@ imports: install
 
 generate: install
 	$(BIN)/python protos/codegen/generate.py
+	$(BIN)/python pages/commands.py
 	$(BIN)/python frontend/devtools/manual.py
 
 check-generated: install
 	$(BIN)/python protos/codegen/generate.py --check
+	$(BIN)/python pages/commands.py --check
 	$(BIN)/python frontend/devtools/manual.py --check
+
+# The site of docs/; a link that leads nowhere is an error. What builds it is the extra [docs].
+$(VENV)/docs: $(VENV)/installed
+	FARLANE_SKIP_SHIM=1 $(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "python3 -m http.server --directory .cache/site shows it"
+
+picture: install
+	@$(BIN)/python pages/picture.py
+
+results: install
+	@$(BIN)/python pages/results.py $(RESULTS_ARGS)
+
+test-pages: install
+	$(BIN)/python -m pytest -m pages tests/e2e/commands/test_pages.py $(PYTEST_ARGS)
 
 bench: install
 	@for b in benchmarks/*.py benchmarks/compiler/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def open(path: Path | str, seconds: float = 60.0) -> Executable:
-    """Opens an executable or shared object for analysis; docs/analyzer.md, "From Python".
+    """Opens an executable or shared object for analysis; docs/howto/analyze-a-program.md, "From Python".
 
     Args:
         seconds: the processor time that the analysis may take.

@@ -5,7 +5,7 @@ comes here: decoding what an operation says, calling its handler, and what its e
 meaning of any operation (handlers/), how a device repeats a loop (loops/), nor what a loop stands for, results,
 deferred and sticky errors (the plane's).
 
-Source: protos/tape.md; mission.md S1 point 8.
+Source: protos/tape.md; docs/explanation/systems.md, S1 point 8.
 """
 
 from __future__ import annotations

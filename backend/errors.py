@@ -6,7 +6,7 @@
 - Anything else is a bug of ours (or of a device): logged with the operation's name and its traceback, and the guest sees
   cudaErrorUnknown, sticky, because what the operation left half-done is not known.
 
-Source: protos/tape.md, "Errors"; mission.md S1 point 10 (the program behaves as without deferral).
+Source: protos/tape.md, "Errors"; docs/explanation/systems.md, S1 point 10 (the program behaves as without deferral).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a call costs the guest's thread: in a loop that is recognised (mode loops), and beside it in mode calls, on the null device.
 
 "driver" is cuLaunchKernel with the arguments of "affine", which is cudaLaunchKernel. "embedded" is cudaLaunchKernel of a runtime that is linked into a
-stripped program and runs on the driver API (docs/interoperability.md). The two modes run in turns in one session of a host; figures are medians over runs of the medians over batches. The whole call is
+stripped program and runs on the driver API (docs/explanation/interoperability.md). The two modes run in turns in one session of a host; figures are medians over runs of the medians over batches. The whole call is
 measured, from the program's call instruction on: the launch's checks and its parameters are in it, in both modes.
 """
 

@@ -1,6 +1,6 @@
 """Round trips, bytes and wall time of twenty programs in the three modes, at injected round-trip times of 0 to 5 ms.
 
-Options are those of `farlane bench roundtrips`; docs/roundtrips/roundtrips.md has the figures.
+Options are those of `farlane bench roundtrips`; docs/results/roundtrips/roundtrips.md has the figures.
 """
 
 from __future__ import annotations

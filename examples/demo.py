@@ -78,7 +78,7 @@ def main() -> int:
         return 1
     fewer = rows[0][1]["round_trips"] / rows[1][1]["round_trips"]
     print(f"Same output every time. Deferring calls made {fewer:.1f} times fewer round trips.")
-    print("What that saves at a distance: farlane bench roundtrips, docs/roundtrips/roundtrips.md")
+    print("What that saves at a distance: farlane bench roundtrips, docs/results/roundtrips/roundtrips.md")
     return 0
 
 

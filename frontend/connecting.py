@@ -3,7 +3,7 @@
 Owns what `farlane run` arranges before a program starts and what of it can still be done inside one: the shim's libraries
 are loaded for all that comes later, which then find them by their names; the environment leads the process's children. Code
 that was loaded before keeps what it was bound to, so nothing here changes the C library's clocks, `read` and `dlopen` for it
-(docs/python.md). Only `ctypes` is led to the shim's `dlopen`, which leaves nvJitLink out (shim, steering.rs).
+(docs/howto/python-guests.md). Only `ctypes` is led to the shim's `dlopen`, which leaves nvJitLink out (shim, steering.rs).
 
 To be called before the first CUDA call; not from two threads at once.
 """

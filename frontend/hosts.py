@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 ACCESS = {"ca": "FARLANE_CA", "token_file": "FARLANE_TOKEN_FILE"}
-"""Options of a command, and the variables that they set (docs/security.md)."""
+"""Options of a command, and the variables that they set (docs/howto/hosts/secure-a-host.md)."""
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:

@@ -210,6 +210,6 @@ def _refuse_stripped(program: Program) -> None:
     """A stripped program's runtime cannot be redirected: it runs on the driver API's library as it is, where the user allows that."""
     raise UserError(
         f"{program.path} has the CUDA runtime linked into it and is stripped, so that runtime must run as it is, which is switched off",
-        "Switch it on with `farlane setup --interop` (docs/interoperability.md says what it means), do not strip the program, or rebuild it with "
+        "Switch it on with `farlane setup --interop` (docs/explanation/interoperability.md says what it means), do not strip the program, or rebuild it with "
         "`nvcc -cudart shared`.",
     )

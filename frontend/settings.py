@@ -23,7 +23,7 @@ def path(environment: Mapping[str, str]) -> Path:
 
 
 def interop(environment: Mapping[str, str]) -> bool:
-    """Whether Farlane answers the interoperability handshake of NVIDIA's runtime (docs/interoperability.md).
+    """Whether Farlane answers the interoperability handshake of NVIDIA's runtime (docs/explanation/interoperability.md).
 
     Raises:
         UserError: FARLANE_INTEROP or the settings file is neither on nor off.

@@ -1,7 +1,7 @@
 """Steering: what compiles to machine code in the guest is led to PTX, where the host's devices take nothing else.
 
 Owns the variables of a guest's environment that do it, each by its user's own switch, and the question whether a host needs it. The stand-in
-for ptxas is `cuda/bin/ptxas`; nvJitLink and NVRTC are the shim's (crates/core/src/steering.rs). docs/python.md lists who is steered and how.
+for ptxas is `cuda/bin/ptxas`; nvJitLink and NVRTC are the shim's (crates/core/src/steering.rs). docs/howto/python-guests.md lists who is steered and how.
 A variable that the user has set stays; `FARLANE_STEERING=off` leaves all of them alone.
 """
 

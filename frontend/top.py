@@ -128,7 +128,7 @@ def sessions(view: View, wide: bool) -> Table:
 
 
 def data(reply: admin_pb2.DescribeReply) -> dict[str, Any]:
-    """For programs: the names are those of admin.proto, and of docs/observing.md for counts."""
+    """For programs: the names are those of admin.proto, and of docs/reference/metrics.md for counts."""
     return {
         "host_version": reply.host_version,
         "devices": [{"name": each.name, "total_memory": each.total_memory} for each in reply.devices],

@@ -30,7 +30,7 @@ def connect(
         mode: deferral mode: "none", "calls" or "loops" (the default).
         capability: compute capability of the own host's simulated device, for example "9.0".
         quota: device memory on the own host in bytes, or as text: "512M".
-        check: what to look for in kernels, "memory,race" or a list of names (docs/check.md).
+        check: what to look for in kernels, "memory,race" or a list of names (docs/howto/check-kernels.md).
 
     Returns:
         The host's URL.

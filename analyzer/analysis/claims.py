@@ -2,7 +2,7 @@
 
 Two engines stand behind the claims, and this is their one interface. Predictions (`flow`, `loops`) may be wrong: the
 shim compares them with what the program does. Permissions (`permissions`) are proven from the machine code and trusted.
-docs/analyzer.md says why there are two, and what one engine would need.
+docs/explanation/analyzer/two-engines.md says why there are two, and what one engine would need.
 """
 
 from __future__ import annotations

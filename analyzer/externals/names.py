@@ -85,7 +85,7 @@ def may_throw(name: str, streams: bool) -> bool:
     return name in _THROWING or (streams and stream)
 
 
-# std::endl, where it is inlined, asks the stream's character type, which is the standard one (docs/analyzer.md).
+# std::endl, where it is inlined, asks the stream's character type, which is the standard one (docs/explanation/analyzer/how-it-works.md).
 WIDEN, BAD_CAST = "_ZNKSt5ctypeIcE8do_widenEc", "_ZSt16__throw_bad_castv"
 # A stream throws only after basic_ios::exceptions has asked for it, which is inlined and calls this.
 CLEAR = "_ZNSt9basic_iosIcSt11char_traitsIcEE5clearESt12_Ios_Iostate"

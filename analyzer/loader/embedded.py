@@ -9,7 +9,7 @@ image:
 - a public function that the program's own code refers to is a stub, as an import is (`Image.stubs`);
 - imports that only the runtime uses are left out: what the program imports decides what holds for its memory.
 
-Source: docs/architecture.md, "Statically linked runtimes".
+Source: docs/explanation/architecture/static-runtimes.md, "Statically linked runtimes".
 """
 
 from __future__ import annotations

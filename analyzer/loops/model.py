@@ -1,7 +1,7 @@
 """What the analyzer reports: loops, their calls, arguments, trip counts, and the reasons that stand in the way. Plain
 data.
 
-docs/analyzer.md documents the vocabulary. A reason is a fact about a loop, found or not ruled out. None of them is a
+docs/reference/reasons.md documents the vocabulary. A reason is a fact about a loop, found or not ruled out. None of them is a
 permission, and the absence of all is none either.
 
 A `Formula` is evaluated when the program stands at a CUDA call's call instruction (for a launch with a push, the

@@ -1,4 +1,4 @@
-"""Words for people: a sentence for each reason, class and kind of docs/analyzer.md."""
+"""Words for people: a sentence for each reason, class and kind of docs/reference/reasons.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a loop that reads has no slice: one word each, which docs/analyzer.md explains.
+"""Why a loop that reads has no slice: one word each, which docs/reference/reasons.md explains.
 
 Words that say the same of a loop's description ("Reasons" there) are the same words.
 """

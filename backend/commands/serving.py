@@ -119,7 +119,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write what launches and copies access, for `farlane plan`; {} in the name is the session's number (sim)",
     )
-    parser.add_argument("--model", metavar="FILE", help="what of the memory system is modelled (sim; docs/memory.md)")
+    parser.add_argument(
+        "--model", metavar="FILE", help="what of the memory system is modelled (sim; docs/howto/study-memory.md)"
+    )
     parser.add_argument(
         "--session-reports", metavar="FOLDER", help="write what the device has counted for each session to this folder"
     )

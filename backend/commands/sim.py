@@ -172,7 +172,7 @@ class SimCommand:
 def _memory(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--config", type=Path, metavar="FILE", help="a file that describes the memory system (docs/memory.md)"
+        "--config", type=Path, metavar="FILE", help="the memory system, as docs/howto/study-memory.md describes it"
     )
     which.add_argument(
         "--preset",

@@ -6,7 +6,7 @@ its room changes (room.rs). Pure: no memory is touched here. Allocations are dis
 Mapped physical memory is in the map as well, as ranges of equal access: mappings that touch are one range, so that copies may cross
 from one to the next. Such ranges have no owner here: only `map_range` and `unmap_range` change them. Their bytes are not counted.
 
-Source: mission.md S2 point 1 (one mapping per address); issue texts of compute-sanitizer for the wording of messages.
+Source: docs/explanation/systems.md, S2 point 1 (one mapping per address); issue texts of compute-sanitizer for the wording of messages.
 """
 
 from __future__ import annotations

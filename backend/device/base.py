@@ -10,7 +10,7 @@ events and the legacy default stream's rules hold; running everything in tape or
 Errors: a method raises `CudaError` for what CUDA reports as a result. A sticky one ruins the context: the replay fails all later
 work of the session with it. Any other exception is a bug of ours.
 
-Source: mission.md S1 point 1; CUDA runtime API, "Stream synchronization behavior"; shared design in docs/architecture.md.
+Source: docs/explanation/systems.md, S1 point 1; CUDA runtime API, "Stream synchronization behavior"; docs/explanation/architecture/README.md.
 """
 
 from __future__ import annotations

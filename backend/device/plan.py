@@ -4,7 +4,7 @@ Owns the types of `Context.repeat`. Plain data: objects that the context returne
 device whose driver has graphs instantiates a graph from the steps once (`Body.prepared` is its place for it) and updates its nodes'
 parameters from the columns; the simulated device runs one compiled loop over them; the null device checks them in bulk.
 
-Source: mission.md S1 points 4 and 5 (the backend builds a loop and repeats the call).
+Source: docs/explanation/systems.md, S1 points 4 and 5 (the backend builds a loop and repeats the call).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns the admission of sessions (versions, limits, the quota) and the list of tho
 the edge turns a Hello into a `Greeting` and an `Admission` into a Welcome.
 
 Locking: one lock around the list of sessions; the device is never called while it is held.
-Source: protos/farlane/v1/session.proto; docs/architecture.md, "Session and host".
+Source: protos/farlane/v1/session.proto; docs/explanation/architecture/sessions.md, "Session and host".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The metrics of a host: one table, which Prometheus's text, the web page and docs/observing.md follow.
+"""The metrics of a host: one table, which Prometheus's text, the web page and docs/reference/metrics.md follow.
 
 Owns the names of counts and of metrics. A session counts under the names of COUNTS: the plane (replay/counts.rs) what
 comes and goes on the wire, a device's context (`Context.counts`) what it does. A new count needs a row in COUNTS and

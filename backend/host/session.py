@@ -8,7 +8,7 @@ holds of a session is one message (`MESSAGE_BYTES`) and whatever window the tran
 the thread that received the message replays it (farlane.backend.plane).
 
 Locking: `submit` and `close` are called from one thread at a time; `interrupt` alone may come from another.
-Source: protos/tape.md, "Carriage"; docs/architecture.md, "Session and host".
+Source: protos/tape.md, "Carriage"; docs/explanation/architecture/sessions.md, "Session and host".
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ the errors where they belong.
 
 A plan holds the objects behind handles: the plane drops it when one of them may have ended (`plans` in tape.toml).
 
-Source: protos/tape.md, "Loops"; mission.md S1 points 4 to 6.
+Source: protos/tape.md, "Loops"; docs/explanation/systems.md, S1 points 4 to 6.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What is here knows nothing of devices, sessions or kernels: it takes numbers (addresses, sizes, orders, cycles) and answers with numbers. The
 simulated device feeds it what programs do and reports what it says.
 
-    slots/        where a block's shared memory goes in its core, and when (mission.md S5)
+    slots/        where a block's shared memory goes in its core, and when (docs/explanation/systems.md, S5)
     translation/  groups of addresses with priorities: which physical address is meant (S2)
     replacement.py  which object leaves a full memory: LRU, Belady, plans
     planner/      what moves between device and host memory when there is too little of it (S4)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from farlane.backend.memory.planner.trace import Access
 
-DEFAULT = "future"  # moves the fewest bytes in real sessions: docs/results.md
+DEFAULT = "future"  # moves the fewest bytes in real sessions: docs/results/memory-reuse.md
 
 
 class Resident(NamedTuple):

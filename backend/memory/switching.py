@@ -3,7 +3,7 @@
 Pure: a rule says what is to move, device/sim/memory/shared.py moves it. `DELAYED` is what hosts do. The others are what it is compared with
 (benchmarks/memory/switching.py), on the same code.
 
-Source: mission.md S2 point 5 and 6; for `PIPELINED`, PipeSwitch (Bai and others, OSDI 2020).
+Source: docs/explanation/systems.md, S2 point 5 and 6; for `PIPELINED`, PipeSwitch (Bai and others, OSDI 2020).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ computed here, never taken from a guest. What the host has said to a session tha
 is pinned until that session ends; what no session has pinned leaves in least-recently-used order when room is needed.
 
 Locking: one lock around every method; nothing is called while it is held.
-Source: protos/tape.md (MODULE_*); mission.md S1 point 9 (no data is transferred twice).
+Source: protos/tape.md (MODULE_*); docs/explanation/systems.md, S1 point 9 (no data is transferred twice).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Does not own what a session has kept (`Payloads` of the plane). Compressed data comes from a guest that is not trusted: what it expands to is known beforehand,
 and an opener never writes more.
 
-Source: protos/tape.md, "Payloads"; mission.md S1 point 9; the LZ4 block format; RFC 8878 (zstd).
+Source: protos/tape.md, "Payloads"; docs/explanation/systems.md, S1 point 9; the LZ4 block format; RFC 8878 (zstd).
 """
 
 from __future__ import annotations

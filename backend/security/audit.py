@@ -1,6 +1,6 @@
 """The audit log: who came to the host from another machine, from where, and what became of it. JSON lines.
 
-Owns the file's format (docs/security.md). A line is written whole, by one call; no token is ever in it.
+Owns the file's format (docs/explanation/security.md). A line is written whole, by one call; no token is ever in it.
 
 Locking: one lock around the file.
 """

@@ -1,7 +1,7 @@
 """The sessions that a gateway sends to this host: each is let in once, by a token of its own.
 
 Owns which tokens are expected, and what becomes of each: it is used in time, or it is forgotten. A gateway has asked the
-session's guest who it is, so that a host of a fleet knows no guests of its own (docs/fleet/fleet.md).
+session's guest who it is, so that a host of a fleet knows no guests of its own (docs/explanation/fleet/README.md).
 
 Locking: one lock around the list. `gone` is called without it.
 """

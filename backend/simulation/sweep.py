@@ -1,4 +1,4 @@
-"""Hierarchies on the same recorded requests: S3's directories with their thresholds, the rivals, and what was asked of them (mission.md S3).
+"""Hierarchies on the same recorded requests: S3's directories with their thresholds, the rivals, and what was asked of them (docs/explanation/systems.md, S3).
 
 Every hierarchy begins empty and gets all of a program's requests, group of launches by group. All counts are the same on every run.
 """

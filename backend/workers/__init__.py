@@ -1,4 +1,4 @@
-"""A process for each session (mission.md S1 point 1): what one session does to its process ends no other.
+"""A process for each session (docs/explanation/systems.md, S1 point 1): what one session does to its process ends no other.
 
 - control.py: what the host's process and a worker say to each other
 - process.py: a worker: one device, one session, replayed there

@@ -1,6 +1,6 @@
 """What a worker may still do once it has a guest: it replays, and reaches nothing of others, should it ever be taken over.
 
-A guest's work is machine code in the worker's process. Kernels stay inside their memory (docs/simulated-device.md); this is the second wall, for the
+A guest's work is machine code in the worker's process. Kernels stay inside their memory (docs/explanation/simulated-device/README.md); this is the second wall, for the
 day that the first one has a hole. Two steps (backend/plane/confinement):
 
 1. At the process's beginning, before any library has started a thread (start.py): files. The worker reads the interpreter, Farlane, and the

@@ -102,7 +102,8 @@ class WorkerPool:
                 self.descriptions.append(worker.description)
             if worker.files in ("partly", "not"):
                 log.warning(
-                    "this kernel's Landlock confines sessions' files %s (docs/security.md)", _ENFORCED[worker.files]
+                    "this kernel's Landlock confines sessions' files %s (docs/explanation/security.md)",
+                    _ENFORCED[worker.files],
                 )
         except BaseException:
             if self._memory is not None:

@@ -9,7 +9,7 @@ The main thread listens to the host; the plane's thread of the guest's connectio
 A confined worker (confinement.py) has begun in start.py; it gives up the rest when its session opens. It starts no
 processes from then on: those that compile kernels beside it are started by the host (compiling.py).
 
-Source: mission.md S1 point 1; protos/tape.md, "Processes".
+Source: docs/explanation/systems.md, S1 point 1; protos/tape.md, "Processes".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Each trial runs two programs on one host, the victim and another one, and does t
 `faults.py` has. Then: whatever either has printed is right, up to where it ended; one that did not end well has said why, in a line; the
 other one is unharmed; and the host holds nothing of sessions that are over (memory, descriptors, processes, sessions).
 
-    python benchmarks/faults/campaign.py --trials 1000 [--seed 1] [--lanes 2] [--output docs/faults.md] [--only NAME]
+    python benchmarks/faults/campaign.py --trials 1000 [--seed 1] [--lanes 2] [--output faults.md] [--only NAME]
 
 A trial that finds something is printed with all that was said, and can be run again by its number (--first N --trials 1).
 """

@@ -53,7 +53,7 @@ class Scene:
         self.served.process.send_signal(number)
 
     def wait_open(self) -> None:
-        """Until the victim's session is open, and has sent something: before that it is not resumed (docs/limitations.md)."""
+        """Until the victim's session is open, and has sent something: before that it is not resumed (docs/reference/limitations/host.md)."""
         while self.victim.poll() is None and not self.served.has_sent(self.victim.pid):
             time.sleep(0.02)
 

@@ -187,7 +187,7 @@ def text(record: Record) -> str:
 
 MARKDOWN_HEAD = """# Round trips
 
-What deferral saves at a distance. `farlane bench roundtrips --output docs/roundtrips` writes this page (also part of
+What deferral saves at a distance. `farlane bench roundtrips --output docs/results/roundtrips` writes this page (also part of
 `make bench`). The same figures are in [roundtrips.html](roundtrips.html) and [roundtrips.json](roundtrips.json).
 
     farlane bench roundtrips                       # everything, about twenty minutes
@@ -195,7 +195,7 @@ What deferral saves at a distance. `farlane bench roundtrips --output docs/round
     farlane bench roundtrips --output FOLDER       # roundtrips.json, .md, .html, .png
 
 Guest and host run on one machine over a Unix socket with the simulated device. Between them is a forwarder
-([delay_proxy.cpp](../../benchmarks/roundtrips/delay_proxy.cpp)), which delays each direction by half the round trip.
+([delay_proxy.cpp](../../../benchmarks/roundtrips/delay_proxy.cpp)), which delays each direction by half the round trip.
 It does not limit bandwidth. All programs print the same in all modes; a difference ends the benchmark. The modes take
 turns; figures are medians. The host compiles kernels by tier 2 at once (`FARLANE_JIT_TIERS=off`): else a mode whose runs
 come later would have faster kernels.

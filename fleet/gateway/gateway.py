@@ -2,7 +2,7 @@
 
 Owns the admission of a guest: what its session asks for, where it goes, and the token by which it is let in there, once.
 The guest opens its session at that host itself, so that nothing of it goes through here. A gateway keeps no session: it
-can be started anew at any time, and there may be several (docs/fleet/fleet.md).
+can be started anew at any time, and there may be several (docs/explanation/fleet/README.md).
 
 Locking: one lock around the guests that wait; the fleet is not asked while it is held.
 Source: protos/tape.md, "Gateways".

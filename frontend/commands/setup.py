@@ -28,7 +28,7 @@ class SetupCommand:
             "--interop",
             action=argparse.BooleanOptionalAction,
             default=None,
-            help="let NVIDIA's own runtime in stripped programs run, or not (docs/interoperability.md)",
+            help="let NVIDIA's own runtime in stripped programs run, or not (docs/explanation/interoperability.md)",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`farlane top`: what runs on a host, live (docs/observing.md)."""
+"""`farlane top`: what runs on a host, live (docs/howto/hosts/observe-a-host.md)."""
 
 from __future__ import annotations
 

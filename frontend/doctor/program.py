@@ -55,7 +55,7 @@ def _kernels(program: programs.Program) -> Iterator[Finding]:
             FAILED,
             "kernels",
             f"{program.path} has machine code alone ({_names(images)}) and no PTX, which the simulated device runs",
-            "Build it without -arch, or add -gencode arch=compute_75,code=compute_75. A real GPU runs it as it is (docs/gpu.md).",
+            "Build it without -arch, or add -gencode arch=compute_75,code=compute_75. A real GPU runs it as it is (docs/howto/hosts/serve-a-gpu.md).",
         )
     elif with_text:
         yield Finding(OK, "kernels", f"{program.path} has PTX ({_names(with_text)})")

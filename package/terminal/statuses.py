@@ -1,4 +1,4 @@
-"""The exit statuses of `farlane` and its commands. docs/exit-statuses.md and the manual pages show this table."""
+"""The exit statuses of `farlane` and its commands. docs/reference/exit-statuses.md and the manual pages show this table."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ TABLE = (
 
 
 def markdown() -> str:
-    """The table for docs/exit-statuses.md."""
+    """The table for docs/reference/exit-statuses.md."""
     rows = [f"| {row.status} | {row.command} | {row.meaning} |" for row in TABLE]
     return "\n".join(["| status | commands | meaning |", "|---|---|---|", *rows])

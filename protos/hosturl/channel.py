@@ -1,6 +1,6 @@
 """A grpcio channel to a host, and what a guest shows to be let in: for Python's guests and for questions about a host.
 
-Owns the variables of the environment that say it (docs/security.md); the shim reads the same ones. A token goes over TLS only.
+Owns the variables of the environment that say it (docs/howto/hosts/secure-a-host.md); the shim reads the same ones. A token goes over TLS only.
 """
 
 from __future__ import annotations

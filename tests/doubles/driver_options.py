@@ -1,4 +1,4 @@
-"""The test options of Farlane's driver (`FARLANE_TEST`, docs/gpu.md), asked from inside a guest."""
+"""The test options of Farlane's driver (`FARLANE_TEST`, docs/explanation/gpu/testing.md), asked from inside a guest."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Fetches CuPy's source archive, whose tests the wheel does not have, by its versi
 `farlane run` with pytest on two workers; cupy_plugin.py keeps the share of each part and writes outcomes. The suite has some
 20,000 tests in these parts; of each part one test in so many is run, chosen by its name, so that about 100 are (`--every 1`
 runs all). Tests that the suite marks as slow, or as for several devices, are left out. Writes cupy_results.txt (numbers by
-part, and every test that does not pass) and docs/cupy.md from it. Fails, and writes nothing, when a test fails that the
+part, and every test that does not pass) and docs/results/cupy-suite.md from it. Fails, and writes nothing, when a test fails that the
 committed file does not list; `--accept` writes it all the same.
 
 Does not own: the reasons of failures, which are kept by hand in cupy_reasons.toml by the beginnings of tests' names.
@@ -33,7 +33,7 @@ from suites import Result, add, count, new_failures, reason
 
 FOLDER = Path(__file__).resolve().parent
 SOURCE = ROOT / ".cache/cupy"
-RESULTS, REASONS, PAGE = FOLDER / "cupy_results.txt", FOLDER / "cupy_reasons.toml", ROOT / "docs/cupy.md"
+RESULTS, REASONS, PAGE = FOLDER / "cupy_results.txt", FOLDER / "cupy_reasons.toml", ROOT / "docs/results/cupy-suite.md"
 VERSION = "14.2.0"  # the one of requirements.txt
 DIGEST = "cfed725e612178cfbdbf62f4a3a598b60edecbbca718c0d4580c21a16ae4a62c"
 INDEX = "https://pypi.org/simple"  # used where pip's settings name no index
@@ -164,14 +164,15 @@ def regressions(results: Iterable[Result], committed: str) -> list[Result]:
 
 
 def page(results: Sequence[Result], shares: dict[str, int], reasons: dict[str, str]) -> str:
-    """docs/cupy.md."""
+    """docs/results/cupy-suite.md."""
     out = [
         "# CuPy's own test suite",
         "",
         f"`make test-cupy` runs a share of the tests of CuPy {VERSION} on the simulated device and writes this page. Of each part one",
         "test in so many is run, chosen by its name; `CUPY_ARGS='--every 1 --only logic'` runs all of a part, and compares.",
         "Tests that the suite marks as slow, or as for several devices, are left out.",
-        "How CuPy runs as a guest: [python.md](python.md). NVIDIA's libraries: [libraries.md](libraries.md).",
+        "How CuPy runs as a guest: [Python guests](../howto/python-guests.md). What else runs:",
+        "[NVIDIA's libraries](../reference/libraries.md).",
         "",
         "| part | one in | run | passed | skipped | failed |",
         "|---|---|---|---|---|---|",

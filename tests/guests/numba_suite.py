@@ -1,7 +1,7 @@
 """Numba's own CUDA test suite as a guest of the simulated device (`make test-numba`): runs it, compares, writes the page.
 
 Runs each module by `farlane run` in a process of its own and parses unittest's verbose output; the results of a test's subtests are one
-result. Writes numba_results.txt (every test that does not pass, and the number of those that do) and docs/numba.md from it. Fails, and
+result. Writes numba_results.txt (every test that does not pass, and the number of those that do) and docs/results/numba-suite.md from it. Fails, and
 writes nothing, when a test that the committed file does not list fails; `--accept` writes it all the same. `--continue` takes the
 modules whose logs are complete from the last run; a log that ended before its time is run again. `--choose` runs nothing, but chooses
 the tests of numba_sample.txt anew (test_numba.py).
@@ -26,7 +26,11 @@ from suites import Result, add, count, new_failures, reason
 
 FOLDER = Path(__file__).resolve().parent
 LOGS = ROOT / ".cache/numba"
-RESULTS, REASONS, PAGE = FOLDER / "numba_results.txt", FOLDER / "numba_reasons.toml", ROOT / "docs/numba.md"
+RESULTS, REASONS, PAGE = (
+    FOLDER / "numba_results.txt",
+    FOLDER / "numba_reasons.toml",
+    ROOT / "docs/results/numba-suite.md",
+)
 SAMPLE, SAMPLE_SIZE = FOLDER / "numba_sample.txt", 150
 PACKAGE = "numba.cuda.tests"
 FINISHED = "\nexit status "
@@ -143,13 +147,14 @@ def regressions(results: Iterable[Result], committed: str) -> list[Result]:
 
 
 def page(results: Sequence[Result], reasons: dict[str, str]) -> str:
-    """docs/numba.md."""
+    """docs/results/numba-suite.md."""
     total, passed, skipped = len(results), count(results, "pass"), count(results, "skip")
     out = [
         "# Numba's own test suite",
         "",
         "`make test-numba` runs Numba's CUDA tests on the simulated device and writes this page; it takes about an hour.",
-        "NUMBA_ARGS=--continue goes on where a run was cut off. How Numba runs as a guest: [python.md](python.md).",
+        "NUMBA_ARGS=--continue goes on where a run was cut off. How Numba runs as a guest:",
+        "[Python guests](../howto/python-guests.md).",
         "`make test-guests` runs a fixed sample of 150 tests, `make test` a dozen kernels that Numba compiled",
         "(tests/unit/sim/test_numba_kernels.py): Numba itself is too large a download for it.",
         "",

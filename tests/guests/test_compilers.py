@@ -1,4 +1,4 @@
-"""Compilers of kernels, unchanged from PyPI (docs/python.md): Triton and JAX, led to PTX by `farlane run`; Taichi; Warp.
+"""Compilers of kernels, unchanged from PyPI (docs/howto/python-guests.md): Triton and JAX, led to PTX by `farlane run`; Taichi; Warp.
 
 `make test-compilers` makes their environment, a download of 3 GB.
 """
@@ -35,7 +35,7 @@ def test_triton(capability: str, tmp_path: Path) -> None:
 
 
 def test_jax() -> None:
-    """cuDNN and cuBLAS, which JAX opens, have NVIDIA's runtime in them (docs/interoperability.md)."""
+    """cuDNN and cuBLAS, which JAX opens, have NVIDIA's runtime in them (docs/explanation/interoperability.md)."""
     names = [
         "sum",
         "functions",
@@ -59,7 +59,7 @@ def test_taichi() -> None:
 
 
 def test_warp(tmp_path: Path) -> None:
-    """Its library has NVIDIA's runtime in it (docs/interoperability.md)."""
+    """Its library has NVIDIA's runtime in it (docs/explanation/interoperability.md)."""
     names = ["kernels", "gradients", "graph", "stream", "tiles", "hash grid", "mesh", "sort"]
     printed = run("warp_kernels.py", FARLANE_INTEROP="1", WARP_CACHE_PATH=str(tmp_path))
     assert [line for line in printed if line in names] == names

@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "connect_cupy.py"
 
 
 def run(*words: object, cwd: Path | None = None, status: int = 0, **extra: str) -> subprocess.CompletedProcess[str]:
-    """A program of the guests' environment, with NVIDIA's runtime in CuPy allowed (docs/interoperability.md)."""
+    """A program of the guests' environment, with NVIDIA's runtime in CuPy allowed (docs/explanation/interoperability.md)."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
     command = [str(PYTHON), *map(str, words)]
     environment = kept | {"FARLANE_INTEROP": "1"} | extra

@@ -57,7 +57,7 @@ def test_a_numba_loop_is_one_round_trip(guest: Guest) -> None:
 
 @pytest.mark.timeout(400)  # hundreds of kernels, all of which are compiled where nothing is cached
 def test_cupy_agrees_with_numpy_and_scipy() -> None:
-    """By `farlane run`, which has CuPy compile to PTX; CuPy has NVIDIA's runtime in it (docs/interoperability.md)."""
+    """By `farlane run`, which has CuPy compile to PTX; CuPy has NVIDIA's runtime in it (docs/explanation/interoperability.md)."""
     done = farlane_run(PYTHON, SCRIPTS / "cupy_libraries.py", timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     counts = dict(line.split(": ") for line in done.stdout.splitlines())
@@ -90,7 +90,7 @@ LIBRARIES = ["cublas", "cublaslt", "cufft", "curand", "cusolver", "cusparse"]
     ("library", "options"), [*((name, ()) for name in LIBRARIES), ("cublaslt", ("--capability", "8.0"))]
 )
 def test_library_agrees_with_numpy(library: str, options: tuple[str, ...]) -> None:
-    """Whatever the device: the libraries are told of one that they have no machine code for (docs/libraries.md)."""
+    """Whatever the device: the libraries are told of one that they have no machine code for (docs/reference/libraries.md)."""
     done = farlane_run(PYTHON, SCRIPTS / "libraries", library, options=options, timeout=900)
     assert (done.returncode, done.stdout) == (0, f"{library}: right\n"), done.stderr[-4000:]
     assert "CUDA Tile IR" not in done.stderr, done.stderr[-4000:]

@@ -47,7 +47,7 @@ def test_program(name: str, toolchain: Callable[[str], Toolchain]) -> None:
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["PASS"]), done.stdout + done.stderr
     if name == "cublas":
         refused = [line for line in done.stdout.splitlines() if "STATUS" in line]
-        assert refused == REFUSED  # docs/libraries.md
+        assert refused == REFUSED  # docs/reference/libraries.md
 
 
 # No multiple of 4, and what cuBLAS has machine code alone for.

@@ -1,4 +1,4 @@
-"""NVRTC's machine code, which packages from PyPI ask for, is PTX under `farlane run` (docs/python.md)."""
+"""NVRTC's machine code, which packages from PyPI ask for, is PTX under `farlane run` (docs/howto/python-guests.md)."""
 
 from __future__ import annotations
 

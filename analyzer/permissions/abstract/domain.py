@@ -94,7 +94,7 @@ def join(first: Value, second: Value, widen: bool = False) -> Value:
 def narrow(value: Value, size: int) -> Value:
     """The value of an operation on fewer than 8 bytes, or the low bytes of a value, zero-extended.
 
-    An address is never kept in fewer than 8 bytes (docs/analyzer.md): what comes from elsewhere is then a number.
+    An address is never kept in fewer than 8 bytes (docs/explanation/analyzer/permissions.md): what comes from elsewhere is then a number.
     """
     if size >= 8:
         return value
@@ -107,7 +107,7 @@ def narrow(value: Value, size: int) -> Value:
 
 def computed(value: Value, size: int) -> Value:
     """The result of a sum, difference or product of `size` bytes: of fewer than 8 it is a number, as pieces of addresses
-    are kept but not computed with (docs/analyzer.md). The program's own variables may have addresses of 4 bytes."""
+    are kept but not computed with (docs/explanation/analyzer/permissions.md). The program's own variables may have addresses of 4 bytes."""
     value = narrow(value, size)
     return value if size >= 8 or value.kind != ANY else Value(ANY, 0, value.objects & (IN_GLOBAL | IN_ANYTHING))
 

@@ -1,7 +1,7 @@
 """The simulated device: what its sessions share.
 
 Owns the description, the thread pool, the parsed modules and the list of open contexts. Kernels really run, on the CPU;
-see docs/simulated-device.md.
+see docs/explanation/simulated-device/README.md.
 """
 
 from __future__ import annotations

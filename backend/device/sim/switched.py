@@ -4,7 +4,7 @@ Owns how a session meets the task manager: each operation on device memory, a co
 manager's (tasks.py), what moves is the shared memory's (memory/shared.py). What a session does otherwise is context.py's.
 
 A kernel is compiled, and an image read, before the session asks for the device.
-Source: mission.md S2 points 4 and 5.
+Source: docs/explanation/systems.md, S2 points 4 and 5.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ A task gets it
 A *switch* is that a task which still had work gave way to one of a higher priority. Other changes of the device's task are turns and no switches.
 
 Locking: one lock, held for bookkeeping alone. `stop` is called under it and must not call back.
-Source: mission.md S2 points 4 and 5.
+Source: docs/explanation/systems.md, S2 points 4 and 5.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ instructions that warp had issued before, so that a reader needs no order among 
 Only kernels compiled with Options.touches have the code (touches.ll). They record into `WorkerState.touches`; null records nothing. The buffer has a fixed
 size and is handed over when it is full, and by `Buffer.flush` at the end of a launch.
 
-Source: mission.md S3 (the private TLB of a core sees one request per page and warp instruction).
+Source: docs/explanation/systems.md, S3 (the private TLB of a core sees one request per page and warp instruction).
 """
 
 from __future__ import annotations

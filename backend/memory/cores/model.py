@@ -6,7 +6,7 @@ are modelled one after the other, so that each has counts of its own; where stre
 
 Function and timing are apart: what a launch computes is done before it comes here, and nothing here goes back. One thread at a time.
 
-Source: mission.md S3 (translation), S5 (slots).
+Source: docs/explanation/systems.md, S3 (translation), S5 (slots).
 """
 
 from __future__ import annotations

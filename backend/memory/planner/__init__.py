@@ -1,4 +1,4 @@
-"""Planning the reuse of device memory: which objects share which space, so that little has to move (mission.md S4).
+"""Planning the reuse of device memory: which objects share which space, so that little has to move (docs/explanation/systems.md, S4).
 
     trace.py       what a program accesses, in order; reading it from JSON
     merging.py     fewer accesses and fewer objects, before planning

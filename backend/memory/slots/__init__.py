@@ -1,4 +1,4 @@
-"""Slots: a core's shared memory, given to blocks in runs of consecutive slots (mission.md S5).
+"""Slots: a core's shared memory, given to blocks in runs of consecutive slots (docs/explanation/systems.md, S5).
 
     search.py      which runs of free slots are there: bit arithmetic
     policies/      which of them a block gets: the two-ended rule and its rivals, one per file

@@ -3,7 +3,7 @@
 A block is resident when all four are there. The head of the FIFO waits for all of them at once, so that it holds nothing while it waits; those
 behind it wait too. Releases come before allocations.
 
-Source: CUDA C++ Programming Guide, "Occupancy"; slots: mission.md S5.
+Source: CUDA C++ Programming Guide, "Occupancy"; slots: docs/explanation/systems.md, S5.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The TLB hierarchy: private TLBs with directories and a mesh between them, a shared TLB, walkers (mission.md S3). A model of time, not of function.
+"""The TLB hierarchy: private TLBs with directories and a mesh between them, a shared TLB, walkers (docs/explanation/systems.md, S3). A model of time, not of function.
 
     spec.py        what a hierarchy is made of
     stream.py      what it consumes: each core's page requests, in order

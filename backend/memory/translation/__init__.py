@@ -1,4 +1,4 @@
-"""The translation table: groups of addresses with priorities (mission.md S2, points 1 to 4).
+"""The translation table: groups of addresses with priorities (docs/explanation/systems.md, S2, points 1 to 4).
 
 groups.py    what a group is; the literal definition of a lookup
 ranges.py    groups compiled into disjoint ranges, so that a lookup is a binary search

@@ -1,4 +1,4 @@
-"""Emits docs/coverage.md: what of the CUDA runtime and driver APIs works, how each call is executed, and what is not supported."""
+"""Emits docs/reference/coverage.md: what of the CUDA runtime and driver APIs works, how each call is executed, and what is not supported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _driver(api: DriverApi) -> list[str]:
 
 
 def emit(api: Api, driver: DriverApi) -> str:
-    """The text of `docs/coverage.md`."""
+    """The text of `docs/reference/coverage.md`."""
     names = {function.name for function in api.functions}
     exported = {base_name(symbol) for symbols in api.symbols.values() for symbol in symbols}
     lines = [

@@ -48,7 +48,7 @@ def outputs(root: Path) -> dict[Path, str]:
         root / "tests/clients/tape_client/generated_operations.py": python_encoders.emit(tape),
         backend / "device/generated_attributes.py": errors_table.emit_python_attributes(attributes),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
-        root / "docs/coverage.md": coverage_page.emit(api, driver),
+        root / "docs/reference/coverage.md": coverage_page.emit(api, driver),
     }
     for version in api_table.VERSIONS:
         thin = shim / f"thin/generated_libcudart_{version}"

@@ -1,4 +1,4 @@
-"""The round-trip table of docs/architecture.md, row by row: the counts are exact and do not depend on the machine.
+"""The round-trip table of docs/explanation/architecture/deferral.md, row by row: the counts are exact and do not depend on the machine.
 
 Each scenario of programs/round_trips.cu is a process of its own. Its round trips are those of the report less the handshake (one).
 In mode none every call that is otherwise deferred makes one as well, hence the second column. What starting costs beyond

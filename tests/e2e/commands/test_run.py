@@ -155,7 +155,7 @@ def test_signals_end_the_program_and_the_embedded_host(
 def test_a_kernel_that_never_ends_is_interrupted(
     number: signal.Signals, options: tuple[str, ...], compiled: Callable[[str], list[str]]
 ) -> None:
-    """The run ends soon, with everything that it started. The bound is generous: half a second is the goal (docs/limitations.md)."""
+    """The run ends soon, with everything that it started. The bound is generous: half a second is the goal (docs/reference/limitations/programs.md)."""
     process = subprocess.Popen(
         ["env", "--default-signal=INT", *FARLANE, "run", *options, "--", *compiled("endless")],
         env=clean_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True,

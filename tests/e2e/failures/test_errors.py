@@ -55,7 +55,7 @@ def farlane(*arguments: str, timeout: float = 60, **extra: str) -> subprocess.Co
 def test_a_statically_linked_runtime_runs_and_a_stripped_one_says_what_it_needs(
     nvcc: Toolchain, tmp_path: Path
 ) -> None:
-    """What plain nvcc makes runs; without its symbols it needs the user's word (docs/interoperability.md)."""
+    """What plain nvcc makes runs; without its symbols it needs the user's word (docs/explanation/interoperability.md)."""
     program = tmp_path / "static"
     command = nvcc.command("sm_75", "static")
     subprocess.run(

@@ -78,5 +78,5 @@ def test_without_the_users_word_one_line_says_what_asks(
     assert outcome.status == 1
     assert "operation not supported" in outcome.stdout
     assert outcome.stderr.count("\n") == 1
-    for part in ("CUDA runtime 13.5", "farlane setup --interop", "docs/interoperability.md"):
+    for part in ("CUDA runtime 13.5", "farlane setup --interop", "docs/explanation/interoperability.md"):
         assert part in outcome.stderr

@@ -93,7 +93,7 @@ def test_a_program_that_the_loader_runs(way: str, toolchain: Callable[[str], Too
 def test_a_stripped_library_runs_with_the_users_word(
     toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path
 ) -> None:
-    """Its runtime cannot be redirected: it runs on libcuda.so.1 (docs/interoperability.md)."""
+    """Its runtime cannot be redirected: it runs on libcuda.so.1 (docs/explanation/interoperability.md)."""
     installed = toolchain("13.0")
     opener = built(installed, tmp_path, "opener", OPENER)
     library = built(installed, tmp_path, "libstatic.so", LIBRARY, "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-s")

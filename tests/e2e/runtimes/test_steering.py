@@ -177,7 +177,7 @@ def asked_for(compute: int) -> str:
 
 @pytest.mark.parametrize("linked", [False, True], ids=["dlsym", "linked"])
 def test_half_and_bfloat16_are_pedantic(linked: bool, tmp_path: Path) -> None:
-    """A stand-in for cuBLAS says what it is asked for; tests/guests has the real one, docs/libraries.md why."""
+    """A stand-in for cuBLAS says what it is asked for; tests/guests has the real one, docs/reference/libraries.md why."""
     library = tmp_path / "libcublas.so.13"
     (tmp_path / "cublas.c").write_text(CUBLAS)
     (tmp_path / "user.c").write_text(CUBLAS_USER)

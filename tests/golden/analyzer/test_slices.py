@@ -91,7 +91,7 @@ def test_a_wrong_slice_is_seen(toolchain: Callable[..., Toolchain], tmp_path: Pa
 
 
 def test_every_reason_is_a_word_of_the_page(toolchain: Callable[..., Toolchain]) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "analyzer.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "reasons.md").read_text()
     for reason in reasons.ALL:
         assert reason in page, reason
     for unit in EXPECTED:

@@ -1,4 +1,4 @@
-"""The GPU device on Farlane's own driver, which runs late and fails where a test says so (`FARLANE_TEST`, docs/gpu.md).
+"""The GPU device on Farlane's own driver, which runs late and fails where a test says so (`FARLANE_TEST`, docs/explanation/gpu/testing.md).
 
 These tests run in a guest of the simulated device (tests/guests/gpu_host/test_gpu_host.py starts it), and are not collected
 elsewhere.

@@ -1,7 +1,7 @@
 """The GPU device (`--device cupy`) on Farlane's own driver: a host that is itself a guest, of a host with the simulated device.
 
 Programs of tests/native run through it, each in one mode (--full-matrix: in all three), and the device contract and the device's own tests
-(tests/guests/gpu) in the host's own process. The driver's test options are on: streams run late. What is not here, and why: `NOT_SO`, and docs/gpu.md.
+(tests/guests/gpu) in the host's own process. The driver's test options are on: streams run late. What is not here, and why: `NOT_SO`, and docs/explanation/gpu/testing.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FARLANE = str(ROOT / ".venv/bin/farlane")
 BUILD = Build(3, "sm_75")
 SECONDS = 60
 
-# The GPU device has none of it (docs/limitations.md).
+# The GPU device has none of it (docs/reference/limitations/devices.md).
 _CLUSTERS = ("clusters", "clusters-debug", "driver_launches", "driver_functions", "driver_cooperative")
 _CONDITIONS = ("conditional_nodes", "driver_graph_conditions", "driver_node_parameters")
 _TENSOR_MAPS = ("tensor_copies", "tensor_copies-debug", "tensor_copies-120", "tensor_pipeline", "driver_tensor_maps")

@@ -1,7 +1,7 @@
 """The TLB hierarchy, written to be read: the specification of `fast`, which must give the same counts and the same contents.
 
 Time is in cycles and passes by events. Events of one cycle happen in the order of `Kind`, then of the core, the peer, the page: nothing depends on the
-order in which they were scheduled, and so nothing on threads or hashing. Mission S3; what S3 leaves open is decided here and named in docs/memory.md.
+order in which they were scheduled, and so nothing on threads or hashing. docs/explanation/systems.md, S3; what S3 leaves open is decided here and named in docs/explanation/memory/tlb-directory.md.
 
 The course of a request: a core makes its requests in order, one a cycle. A hit takes the private latency. A miss takes an MSHR entry, and later misses of the
 page join it; when no entry is free, or too many requests wait, the core stalls at this request. A miss goes to a peer or to the shared TLB, as the scheme

@@ -1,4 +1,4 @@
-"""The analyzer's rooms: what `ls` shows is what docs/analyzer.md says, and no file or folder is too large to move in."""
+"""The analyzer's rooms: what `ls` shows is what docs/explanation/analyzer/README.md says, and no file or folder is too large to move in."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def test_no_folder_holds_too_many_files() -> None:
 
 
 def test_the_page_names_every_room() -> None:
-    page = (ROOT / "docs" / "analyzer.md").read_text()
-    table = page[page.index("## Rooms") : page.index("## How it works")]
+    page = (ROOT / "docs" / "explanation" / "analyzer" / "README.md").read_text()
+    table = page[page.index("## Rooms") : page.index("## Bounds")]
     named = set(
         re.findall(r"([\w.]+?)/(?=[ ,|])|(\w+\.py)(?= \|)", "\n".join(re.findall(r"^\|[^|]*\|([^|]*\|)", table, re.M)))
     )

@@ -28,11 +28,11 @@ def test_check_says_which_file_differs(tmp_path: Path) -> None:
         subprocess.run(["cp", "-r", "--parents", folder, str(tmp_path)], cwd=ROOT, check=True)
     written = subprocess.run([sys.executable, str(GENERATE), "--root", str(tmp_path)], capture_output=True, text=True)
     assert written.returncode == 0, written.stderr
-    target = tmp_path / "docs/coverage.md"
+    target = tmp_path / "docs/reference/coverage.md"
     target.write_text(target.read_text() + "\n")
     command = [sys.executable, str(GENERATE), "--check", "--root", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "differs: docs/coverage.md\n")
+    assert (done.returncode, done.stdout) == (1, "differs: docs/reference/coverage.md\n")
     (tmp_path / "protos/tape.toml").write_text("version = 1\n")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2

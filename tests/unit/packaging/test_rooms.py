@@ -1,4 +1,4 @@
-"""No folder of tests, benchmarks or pages is too full to see what is in it, and docs/architecture.md shows what is there."""
+"""No folder of tests, benchmarks or pages is too full to see what is in it, and docs/explanation/architecture/rooms.md shows what is there."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_no_folder_is_too_full(top: str) -> None:
 
 
 def test_the_page_shows_the_folders() -> None:
-    page = (ROOT / "docs/architecture.md").read_text()
-    picture = page[page.index("## The repository's rooms") : page.index("## Execution classes")]
+    page = (ROOT / "docs/explanation/architecture/rooms.md").read_text()
+    picture = page[page.index("## The repository's rooms") : page.index("## The host's rooms")]
     made = {"build", "dist", "farlane.egg-info", "shared", "__pycache__"}
 
     def folders(top: Path) -> set[str]:

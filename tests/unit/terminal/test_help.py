@@ -60,7 +60,7 @@ def test_an_example_that_is_wrong_is_found(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_page_lists_what_prints_json() -> None:
-    page = " ".join((ROOT / "docs/exit-statuses.md").read_text().split())
+    page = " ".join((ROOT / "docs/reference/exit-statuses.md").read_text().split())
     said = re.search(r"`--json` \(([a-z, ]+)\)", page)
     assert said is not None
     printing = [

@@ -16,7 +16,7 @@ FARLANE = [sys.executable, "-m", "farlane.frontend.cli"]
 
 
 def test_the_page_has_the_table() -> None:
-    assert statuses.markdown() in (ROOT / "docs/exit-statuses.md").read_text()
+    assert statuses.markdown() in (ROOT / "docs/reference/exit-statuses.md").read_text()
 
 
 def test_every_status_is_in_the_table_once() -> None:

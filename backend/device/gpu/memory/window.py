@@ -15,7 +15,7 @@ Physical memory that the guest itself maps (tape.md, "Physical memory") is the d
 `Slab` is what is left where the driver cannot map: the whole window is one allocation made at the start.
 
 One thread at a time.
-Source: CUDA driver API, "Virtual Memory Management"; mission.md S2 points 1 and 4.
+Source: CUDA driver API, "Virtual Memory Management"; docs/explanation/systems.md, S2 points 1 and 4.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ What is declined, and so done record by record: bodies in several streams or wit
 be refused; kinds of steps not known here. A fault of a kernel is reported where the GPU reports it, at the next step that waits.
 
 One thread at a time.
-Source: mission.md S1 points 4 and 5; CUDA programming guide, "CUDA Graphs".
+Source: docs/explanation/systems.md, S1 points 4 and 5; CUDA programming guide, "CUDA Graphs".
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ by its next block: that, and its parameters, is its context. A launch whose bloc
 
 Who comes when is the task manager's (tasks.py) where sessions share memory, which asks by `request`; else the listening process's, which writes the word itself
 (farlane.backend.plane, Scheduler). Threads: `request` is called from any, all else from the session's.
-Source: mission.md S2 point 5 (a), (b) and (e).
+Source: docs/explanation/systems.md, S2 point 5 (a), (b) and (e).
 """
 
 from __future__ import annotations

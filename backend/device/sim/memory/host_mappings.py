@@ -6,7 +6,7 @@ something else there, or must keep it free (its stack grows): then the host mapp
 
 Ordering: a host mapping ends before the pages that it shows do.
 
-Source: mission.md S2 point 1; CUDA programming guide, "Unified Virtual Address Space".
+Source: docs/explanation/systems.md, S2 point 1; CUDA programming guide, "Unified Virtual Address Space".
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Copies never wait for room: they go to where the bytes are (managed.py).
 Where sessions share the device's memory (shared.py), `memory` is all of it. What another session needs leaves by granules (shared_residency.py).
 
 Locking: requests of kernels come from the threads that run them, one lock for them; all else from the session's thread, never while a kernel runs.
-Source: mission.md S4, S2 point 5 (only what is missing moves); the design in docs/memory.md.
+Source: docs/explanation/systems.md, S4, S2 point 5 (only what is missing moves); the design in docs/explanation/memory/reuse.md.
 """
 
 from __future__ import annotations

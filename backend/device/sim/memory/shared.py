@@ -7,7 +7,7 @@ tasks, by the rule (memory/switching.py); their bytes go to these sessions' stor
 The tasks whose memory leaves do not run: only a task that the manager has let in (tasks.py) takes memory.
 
 Locking: one lock around taking, which saving belongs to, and around the end of a session's memory; so no memory is saved that ends.
-Source: mission.md S2 points 4 and 5.
+Source: docs/explanation/systems.md, S2 points 4 and 5.
 """
 
 from __future__ import annotations

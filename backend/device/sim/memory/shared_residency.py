@@ -3,7 +3,7 @@
 Owns which granules leave, and the count of what comes back. While they leave this session does not run (shared.py). A launch that has stopped at a block boundary
 begins again afterwards, so nothing that it has pinned stays; its pages come back when it, or a later launch, needs them.
 
-Source: mission.md S2 point 5: only what is missing moves, and only then; afterwards everything is restored.
+Source: docs/explanation/systems.md, S2 point 5: only what is missing moves, and only then; afterwards everything is restored.
 """
 
 from __future__ import annotations

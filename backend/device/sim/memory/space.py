@@ -10,7 +10,7 @@ contiguous range for each allocation. A change of what is mapped is one edit of 
 The device's second module (memory/translation/tasks.py) shows the variables of the session that runs at fixed addresses (PROGRAM), which are the same for all: a switch from one session's
 launches to another's flips enable bits.
 
-Locking: `Physical` locks for itself, spaces belong to their sessions' threads. Source: mission.md S2 points 1, 4 and 5.
+Locking: `Physical` locks for itself, spaces belong to their sessions' threads. Source: docs/explanation/systems.md, S2 points 1, 4 and 5.
 """
 
 from __future__ import annotations

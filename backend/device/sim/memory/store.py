@@ -1,7 +1,7 @@
 """Where a session's pages are while they are not on the device: host memory, a byte of it for each byte of the window.
 
 The store reserves as many addresses as the window has, and takes memory for what is written to it only; what is dropped goes back to the system at once. So
-it holds at most what the session has allocated. Not thread-safe. Source: mission.md S4.
+it holds at most what the session has allocated. Not thread-safe. Source: docs/explanation/systems.md, S4.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ reservation, memory at two addresses, and files.
 
 Not thread-safe: one session's thread changes it, and never while a kernel of that session runs.
 
-Source: mission.md S2 points 1 and 4; the design in docs/simulated-device.md.
+Source: docs/explanation/systems.md, S2 points 1 and 4; the design in docs/explanation/simulated-device/README.md.
 """
 
 from __future__ import annotations

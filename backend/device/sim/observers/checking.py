@@ -9,7 +9,7 @@ never written are reported when the launch has ended, and have no other effect.
 
 One thread at a time.
 
-Source: compute-sanitizer's documentation; docs/check.md.
+Source: compute-sanitizer's documentation; docs/howto/check-kernels.md.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ schedule even where its blocks race with each other; and loops are replayed call
 
 Session n writes the files of its `Settings` with `.n` before the suffix, the first one without.
 
-Source: mission.md S3, S5; docs/memory.md.
+Source: docs/explanation/systems.md, S3, S5; docs/explanation/memory/README.md.
 """
 
 from __future__ import annotations

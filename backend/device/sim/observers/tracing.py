@@ -5,7 +5,7 @@ at its first read and at its first write, so the trace has what was touched and 
 as `w`; so does a copy to all of it. Every other write leaves part of what was there, and counts as `rw`.
 
 Bounded: a program that does more has a trace of its first steps.
-Source: mission.md S4 point 1; the format is memory/planner/trace.py's.
+Source: docs/explanation/systems.md, S4 point 1; the format is memory/planner/trace.py's.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns the choice of code in an image, the layout and initial contents of variable
 Parsing and compiling is the jit's. A parsed text is shared by the sessions of a device (it is immutable); variables are
 each session's own.
 
-Source: PTX ISA, "Variables" (initialisers, generic()); mission.md S2 point 4 (a task at the range it expects).
+Source: PTX ISA, "Variables" (initialisers, generic()); docs/explanation/systems.md, S2 point 4 (a task at the range it expects).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the structures that repeat.ll reads; fixed.py compiles it. One loop serves every list of
 operations: a list costs no compile time, and beside a kernel's start the reading of its entry is nothing. Knows nothing of sessions: the caller says which ranges copies may touch, and where the flag is that interrupts.
 
-Source: mission.md S1 points 4 and 5.
+Source: docs/explanation/systems.md, S1 points 4 and 5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 //! Disjoint, ordered by address. Ranges of mapped physical memory are in the map as well; their bytes are not counted.
 //! The map keeps [`Ranges`], what copies may touch, up to date. Any thread may use it.
 //!
-//! Source: mission.md S2 point 1 (one mapping per address).
+//! Source: docs/explanation/systems.md, S2 point 1 (one mapping per address).
 
 use super::ranges::Ranges;
 use parking_lot::Mutex;

@@ -8,7 +8,7 @@
 //! Their flags forbid them like any other free page. They are cleared when they come into use again, and given back
 //! once there are too many.
 //!
-//! Source: mission.md S2 points 1 and 4; the design in docs/simulated-device.md.
+//! Source: docs/explanation/systems.md, S2 points 1 and 4; the design in docs/explanation/simulated-device/README.md.
 
 use parking_lot::Mutex;
 use std::ops::Range;

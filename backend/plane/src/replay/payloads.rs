@@ -3,7 +3,7 @@
 //! The guest decides what is kept and dropped. What compressed data expands to is the control plane's to find; here are
 //! the books and their bounds.
 //!
-//! Source: protos/tape.md, "Payloads"; mission.md S1 point 9.
+//! Source: protos/tape.md, "Payloads"; docs/explanation/systems.md, S1 point 9.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! When the replay did what, for the timeline of a run (docs/observing.md): messages, loops, launches, what the
+//! When the replay did what, for the timeline of a run (docs/howto/record-a-timeline.md): messages, loops, launches, what the
 //! control plane does.
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC. Spans beyond a bound are counted, not kept. A session of

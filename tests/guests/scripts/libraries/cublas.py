@@ -71,7 +71,7 @@ def complex_double() -> None:
 
 @case
 def half_sums_in_single() -> None:
-    """Results in either precision; the library would have tiles for the larger ones (docs/libraries.md)."""
+    """Results in either precision; the library would have tiles for the larger ones (docs/reference/libraries.md)."""
     for m, n, k in SMALL + SHAPES:
         a, b = of("e", m, k), of("e", k, n)
         right = a.astype("d") @ b.astype("d")
@@ -132,7 +132,7 @@ def bytes_that_are_refused() -> None:
             product_by(*bytes_of(m, n, k), (REAL_8I, REAL_32I, COMPUTE_32I), "i4")
         except library.CUBLASError as error:
             status = str(error)
-        assert status == "CUBLAS_STATUS_NOT_SUPPORTED", "docs/libraries.md says that it does not run"
+        assert status == "CUBLAS_STATUS_NOT_SUPPORTED", "docs/reference/libraries.md says that it does not run"
 
 
 @case

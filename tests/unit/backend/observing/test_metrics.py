@@ -112,7 +112,7 @@ def test_time_is_in_seconds(host: Host) -> None:
 
 
 def test_the_page_has_every_metric() -> None:
-    page = Path(__file__).parents[4].joinpath("docs", "observing.md").read_text()
+    page = Path(__file__).parents[4].joinpath("docs", "reference", "metrics.md").read_text()
     for metric in METRICS:
         assert f"`farlane_{metric.name}{'_total' if metric.kind == 'counter' else ''}`" in page, metric.name
     for count in COUNTS:

@@ -5,7 +5,7 @@
 //! and nothing depends on it but what stays in memory: a record that makes no sense is the walk's to find, and ends the
 //! look ahead.
 //!
-//! Source: mission.md S4 point 1 (the order of accesses), S1 points 4 and 8.
+//! Source: docs/explanation/systems.md, S4 point 1 (the order of accesses), S1 points 4 and 8.
 
 use super::store;
 use super::template::Template;

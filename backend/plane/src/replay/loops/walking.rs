@@ -4,7 +4,7 @@
 //! A device stops in front of what it finds wrong with an operation that is no launch. That operation and the rest of
 //! its iteration are then walked, so that every error is worded and reported in one place.
 //!
-//! Source: protos/tape.md, "Loops" and "Conditions"; mission.md S1 points 4 and 5.
+//! Source: protos/tape.md, "Loops" and "Conditions"; docs/explanation/systems.md, S1 points 4 and 5.
 
 use super::plans::{Choice, Plan};
 use super::store;

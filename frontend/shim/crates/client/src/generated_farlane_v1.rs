@@ -734,7 +734,7 @@ pub struct DescribeReply {
     /// by how: "goodbye", "left", "gone", "protocol", "lost", "failed", "stopped"
     #[prost(map = "string, uint64", tag = "14")]
     pub ended: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
-    /// of all sessions since the start; docs/observing.md has the names
+    /// of all sessions since the start; docs/reference/metrics.md has the names
     #[prost(map = "string, uint64", tag = "15")]
     pub counts: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
     /// guests in the queue of a full host

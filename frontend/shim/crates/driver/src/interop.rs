@@ -9,7 +9,7 @@
 //!
 //! Parts: `tables` (which tables there are), `slots` (the functions that a runtime asks with), `storage` (what a
 //! runtime keeps in a context), `integrity` (the handshake, which the user switches on), `codes` (the codes of
-//! launches). Source: docs/interoperability.md says what is known and why.
+//! launches). Source: docs/explanation/interoperability.md says what is known and why.
 
 use std::ffi::c_void;
 
@@ -63,7 +63,7 @@ fn find(_id: &[u8; 16]) -> Option<*const c_void> {
     REPORTED.call_once(|| {
         session::log::error(format_args!(
             "this program has NVIDIA's CUDA runtime in it, which asks the driver for tables of functions; this build of Farlane leaves them out \
-             (docs/interoperability.md)"
+             (docs/explanation/interoperability.md)"
         ));
     });
     None

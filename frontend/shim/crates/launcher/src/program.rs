@@ -144,7 +144,7 @@ pub fn require_interceptable(path: &Path, program: &Program, interop: bool) -> R
              switched off"
         );
         return Err(UserError::new(message).advice(
-            "Switch it on with FARLANE_INTEROP=1 (docs/interoperability.md says what it means), do not strip the program, \
+            "Switch it on with FARLANE_INTEROP=1 (docs/explanation/interoperability.md says what it means), do not strip the program, \
              or rebuild it with `nvcc -cudart shared`.",
         ));
     }

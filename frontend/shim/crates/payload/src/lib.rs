@@ -4,7 +4,7 @@
 //! Owns no record and no connection: `farlane_core` turns decisions into PAYLOAD_KEEP, PAYLOAD_DROP, WRITE_KEPT and
 //! WRITE. The book and the tape must agree, so a decision and its records are made under one lock of the caller's.
 //!
-//! Source: protos/tape.md, "Payloads"; mission S1 point 9.
+//! Source: protos/tape.md, "Payloads"; docs/explanation/systems.md, S1 point 9.
 
 mod cache;
 mod codec;

@@ -18,7 +18,7 @@
 //! which the tests use. Memory comes from static arrays and mappings. There is no thread and no lock: the loader's own
 //! lock is held whenever something here runs.
 //!
-//! Source: rtld-audit(7); System V ABI, "Dynamic Linking"; docs/architecture.md, "Statically linked runtimes".
+//! Source: rtld-audit(7); System V ABI, "Dynamic Linking"; docs/explanation/architecture/static-runtimes.md, "Statically linked runtimes".
 
 #![cfg_attr(all(panic = "abort", not(test)), no_std)]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]

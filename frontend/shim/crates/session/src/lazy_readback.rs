@@ -18,7 +18,7 @@
 //! could wait for a readback. Nobody may touch memory of the program with a lock of the session held: a touch needs the
 //! session. Calls that read or write such memory are counted (`inside`), and no readback is set while another of them
 //! is under way, so that the client's thread never waits for itself.
-//! Source: docs/architecture.md, "Lazy readbacks".
+//! Source: docs/explanation/loops/lazy-readbacks.md, "Lazy readbacks".
 
 mod place;
 mod table;

@@ -1,6 +1,6 @@
 //! Slices: what a loop's host code decides from bytes that it has read, evaluated where the bytes are.
 //!
-//! A slice is a small program that the analyzer has taken from an executable and proven (docs/analyzer.md, "Slices"). It comes from a guest, so
+//! A slice is a small program that the analyzer has taken from an executable and proven (docs/explanation/loops/slices.md, "Slices"). It comes from a guest, so
 //! nothing is believed of its bytes: [`Slice::read`] takes well-formed ones alone, of which each names its own registers and its own memory only,
 //! and ends each iteration. [`Evaluation`] computes one, from call to call.
 //!

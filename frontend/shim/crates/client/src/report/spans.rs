@@ -1,5 +1,5 @@
 //! `FARLANE_TIMELINE=FILE`: when each call of the program, each wait and each group began and ended
-//! (docs/observing.md).
+//! (docs/howto/record-a-timeline.md).
 //!
 //! For a timeline of one run. Off, it costs one load for each call. `%p` in the name stands for the process's number.
 //! Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share. Spans beyond a bound are

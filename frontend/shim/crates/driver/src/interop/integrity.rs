@@ -65,7 +65,7 @@ fn allowed(version: u32) -> bool {
         }
         log::error(format_args!(
             "NVIDIA's CUDA runtime {}.{}, which is in this program or a library of its, asks the driver to identify itself; Farlane answers only where \
-             the user switched that on: FARLANE_INTEROP=1, or `farlane setup --interop` once (docs/interoperability.md says what it means)",
+             the user switched that on: FARLANE_INTEROP=1, or `farlane setup --interop` once (docs/explanation/interoperability.md says what it means)",
             version / 1000,
             version % 1000 / 10
         ));

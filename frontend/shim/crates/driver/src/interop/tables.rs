@@ -1,7 +1,7 @@
 //! The tables that cuGetExportTable gives, by their UUIDs as they are in memory.
 //!
 //! Word 0 of a table is its size in bytes, except in that of context-local storage, whose word 0 is a function already.
-//! What is called, by which library, is in docs/interoperability.md; the other slots hold `slots::refuse`.
+//! What is called, by which library, is in docs/explanation/interoperability.md; the other slots hold `slots::refuse`.
 
 use std::ffi::c_void;
 use std::ptr;

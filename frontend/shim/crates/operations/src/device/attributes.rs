@@ -30,7 +30,7 @@ const OURS: [(DeviceAttr, c_int); 21] = [
     (DEV_ATTR_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0),
     (DEV_ATTR_PAGEABLE_MEMORY_ACCESS, 0),
     (DEV_ATTR_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0),
-    // Not forwarded (docs/coverage.md).
+    // Not forwarded (docs/reference/coverage.md).
     (DEV_ATTR_COOPERATIVE_MULTI_DEVICE_LAUNCH, 0),
     (DEV_ATTR_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 0),
     (DEV_ATTR_GPU_DIRECT_RDMA_SUPPORTED, 0),

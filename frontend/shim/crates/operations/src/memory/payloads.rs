@@ -7,7 +7,7 @@
 //!
 //! Locking: the book (`payload::Cache`) is locked from the decision until its records are on the tape, because the
 //! tape's order is the host's. Names and compression are made before, outside the lock, in buffers of the thread.
-//! Source: protos/tape.md, "Payloads"; mission S1 point 9.
+//! Source: protos/tape.md, "Payloads"; docs/explanation/systems.md, S1 point 9.
 
 use client::{Section, Session};
 use payload::{Cache, Decision, Link, Namer, Packer, Sketch, KEPT_BYTES};

@@ -21,7 +21,7 @@ pub fn is_of(address: usize, names: &[&str]) -> bool {
     names.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Whether the guest is led to PTX where its device takes nothing else (`FARLANE_STEERING`; docs/python.md).
+/// Whether the guest is led to PTX where its device takes nothing else (`FARLANE_STEERING`; docs/howto/python-guests.md).
 pub fn may_be_steered() -> bool {
     std::env::var_os("FARLANE_STEERING").is_none_or(|setting| setting != "off")
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 use crate::function::Operation;
 use crate::{log, process, work};
 
-/// How each line of a check's report starts (docs/check.md).
+/// How each line of a check's report starts (docs/howto/check-kernels.md).
 const REPORT: &[u8] = b"=========";
 
 /// More than this is shown before the program asks for it.
