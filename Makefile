@@ -65,7 +65,7 @@ packages: install
 test-packages: install
 	@$(call NEEDS,debootstrap,debootstrap)
 	@$(call NEEDS,lintian,lintian)
-	$(BIN)/python -m pytest -m packages tests/e2e/test_packages.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -o faulthandler_timeout=2000 -m packages tests/e2e/test_packages.py $(PYTEST_ARGS)
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
 PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet and not pages"

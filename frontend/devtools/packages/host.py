@@ -84,8 +84,8 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
-# Kernels are compiled to machine code (no MemoryDenyWriteExecute), and sessions' processes confine themselves (@sandbox).
-SystemCallFilter=@system-service @sandbox
+# Kernels are compiled to machine code (no MemoryDenyWriteExecute), and sessions' processes confine themselves.
+SystemCallFilter=@system-service seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self userfaultfd
 SystemCallErrorNumber=EPERM
 # The simulated device needs no device; these are a GPU's.
 DevicePolicy=closed
