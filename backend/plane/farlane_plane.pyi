@@ -379,6 +379,8 @@ class Place:
     @property
     def word(self) -> int:
         """The address of the word that kernels look at between two blocks."""
+    def add(self, nanoseconds: int) -> None:
+        """Other threads have worked for the session for so long."""
     @property
     def waited(self) -> int:
         """Nanoseconds for which the session has waited."""

@@ -63,6 +63,7 @@ class Worker:
                     "--log-level", logged.level, "--log-format", logged.format, *place,
                 ],
                 pass_fds=(theirs.fileno(), end, *shared), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                process_group=0,  # one that is stopped goes on when the host has ended: its group is an orphan then
                 **(self._user.arguments() if self._user else {}),
             )  # fmt: skip
         except BaseException:

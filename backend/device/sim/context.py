@@ -112,7 +112,7 @@ class SimContext(Context):
 
     def _follow_place(self) -> None:
         if self._place is not None:
-            self._launcher.stops = Stops(self.direct.gate.step_aside, self._place.word)
+            self._launcher.stops = Stops(self.direct.gate.step_aside, self._place.word, self._place.add)
 
     def close(self) -> None:
         if not self._closed:
@@ -281,8 +281,10 @@ class SimContext(Context):
 
     def launch(self, function: SimFunction, shape: LaunchShape, parameters: memoryview, stream: Any) -> None:
         self._timeline.check_stream(stream)
-        if self._place is not None:
+        if self._place is not None and function.prepared is None:
+            began = time.thread_time_ns()
             self._launcher.compile(function, shape)  # before it has the device
+            self._place.add(time.thread_time_ns() - began)
         with self._working:
             if self._observers:
                 self._observers.stream(stream, stream is self._timeline.default_stream(LEGACY_STREAM))

@@ -487,14 +487,21 @@ def test_a_guest_that_goes_before_it_comes(null: Hosted) -> None:
     eventually(lambda: null.pool.busy == 0)
 
 
-def test_no_process_outlives_the_host(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "farlane.backend.commands.serve", "--device", "null", "--workers", "process"]
+@pytest.mark.parametrize(
+    ("before", "stopped"), [([], False), ([], True), (["nohup"], True)], ids=["running", "stopped", "ignoring-hangups"]
+)
+def test_no_process_outlives_the_host(tmp_path: Path, before: list[str], stopped: bool) -> None:
+    """One that the sharing of the device's time has stopped does not either."""
+    command = [*before, sys.executable, "-m", "farlane.backend.commands.serve", "--device", "null", "--workers", "process"]
     host = subprocess.Popen([*command, "--listen", f"unix://{tmp_path}/s"], stdout=subprocess.PIPE, text=True)
     try:
         assert host.stdout is not None
         assert "a confined process for each session" in host.stdout.readline()
         children = Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text().split()
         assert children
+        for child in children if stopped else []:
+            os.kill(int(child), signal.SIGSTOP)
+            eventually(lambda child=child: "State:\tT" in Path(f"/proc/{child}/status").read_text())
     finally:
         host.kill()
         host.communicate()

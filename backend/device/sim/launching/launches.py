@@ -299,7 +299,10 @@ class Launcher:
     def _run_spread(self, prepared: Prepared) -> bool:
         """Runs a launch on this thread and helpers. Returns whether it got to its end."""
         self._reserved = None
+        started = time.monotonic_ns()
         statuses = self._pool.run(prepared.kernel, prepared.launch, self._workers, prepared.helpers)
+        if self.stops.helped is not None:
+            self.stops.helped((len(statuses) - 1) * (time.monotonic_ns() - started))
         if prepared.reserve is not None:
             prepared.reserve.ended(False)
         return all(status == jit.STATUS_DONE for status in statuses)

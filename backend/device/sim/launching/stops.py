@@ -26,10 +26,17 @@ class Stops:
     Args:
         step_aside: lets waiting sessions have the device, and returns when it is this one's again.
         word: of a u32: others write there, and 0 when it is this session's turn. None: `request` writes to one of its own.
+        helped: is given the nanoseconds for which other threads have worked for the session.
     """
 
-    def __init__(self, step_aside: Callable[[], None] = _nobody, word: int | None = None) -> None:
+    def __init__(
+        self,
+        step_aside: Callable[[], None] = _nobody,
+        word: int | None = None,
+        helped: Callable[[int], None] | None = None,
+    ) -> None:
         self._step_aside = step_aside
+        self.helped = helped
         self._own = ctypes.c_uint32(0)
         self.word: int = word or ctypes.addressof(self._own)
         self.in_loop = False  # which ends when it is to stop: its launches do not

@@ -52,6 +52,11 @@ impl Place {
         self.inner.word()
     }
 
+    /// Other threads have worked for the session for so many nanoseconds.
+    fn add(&self, nanoseconds: u64) {
+        self.inner.add(nanoseconds);
+    }
+
     #[getter]
     fn waited(&self) -> u64 {
         self.inner.waited()

@@ -230,7 +230,8 @@ impl Place {
         }
     }
 
-    fn add(&self, nanoseconds: u64) {
+    /// Other threads have worked for the session for so long.
+    pub fn add(&self, nanoseconds: u64) {
         let used = &self.page.slot().used;
         used.store(used.load(Ordering::Relaxed).wrapping_add(nanoseconds), Ordering::Relaxed);
     }
