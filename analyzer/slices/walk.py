@@ -205,8 +205,7 @@ class Walk(Calls):
 
     @staticmethod
     def _bad_cast(regions: Regions, start: int) -> bool:
-        """Whether a block says that a stream has no character type, as inlined std::endl asks: it has (docs/explanation/analyzer/how-it-works.md).
-        """
+        """Whether a block says that a stream has no character type, as inlined std::endl asks: it has."""
         flow = regions.structure.flow
         called = (flow.calls.get(each.address) for each in flow.blocks[start].instructions)
         first = next((callee for callee in called if callee is not None), None)

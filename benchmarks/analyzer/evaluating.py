@@ -76,7 +76,9 @@ def main() -> int:
         assert process.stdin is not None
         process.stdin.close()
     median = statistics.median(took)
-    print(f"{len(took)} slices: median {median:.1f} ns, worst {max(took):.1f} ns; of the goal: {median / options.goal:.2f}")
+    print(
+        f"{len(took)} slices: median {median:.1f} ns, worst {max(took):.1f} ns; of the goal: {median / options.goal:.2f}"
+    )
     return 0
 
 

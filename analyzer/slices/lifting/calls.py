@@ -16,7 +16,7 @@ from farlane.analyzer.machine.instruction import (
     lane,
 )
 from farlane.analyzer.permissions.abstract.arguments import passed
-from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, Heap, Value
+from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, Value
 from farlane.analyzer.permissions.abstract.memory import LEAVES, State
 from farlane.analyzer.slices import extents, reasons
 from farlane.analyzer.slices.form import Code, Operation

@@ -140,9 +140,7 @@ def test_copies_of_the_driver_api(
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_lockstep(
-    case: Case, guest: Guest, toolchain: Callable[..., Toolchain], marked: Callable[[str], str]
-) -> None:
+def test_lockstep(case: Case, guest: Guest, toolchain: Callable[..., Toolchain], marked: Callable[[str], str]) -> None:
     """Each copy waits, and the program is seen to leave its destination alone."""
     program = compiled(SOURCE, "O2", toolchain)
     plain = guest.run([str(program), case.name], "calls")

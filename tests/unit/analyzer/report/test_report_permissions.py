@@ -56,5 +56,10 @@ def test_the_json_holds_every_permission() -> None:
     assert elsewhere["header"] == 0
     assert launch is None
     joined, alone = content["joined"]
-    assert (joined["site"], joined["shared"], joined["ranges"], joined["proof"]) == (0x60, True, [[16, 4, True]], "because")
+    assert (joined["site"], joined["shared"], joined["ranges"], joined["proof"]) == (
+        0x60,
+        True,
+        [[16, 4, True]],
+        "because",
+    )
     assert (alone["line"], alone["proof"], alone["refused"]) == ("", "", "it is read")

@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn reads_and_writes_are_told_apart_wherever_the_place_is() {
         let frame = [1_u8; 64];
-        let mut heap = vec![2_u8; 64];
+        let mut heap = black_box(vec![2_u8; 64]);
         assert_eq!(seen(&frame[8..16], || read(&raw const frame[9])), Some(false));
         assert_eq!(seen(&GLOBAL, || read(&raw const GLOBAL[0])), Some(false));
         let at = &raw mut heap[20];
