@@ -53,8 +53,9 @@ class Refused(Exception):
 class Elsewhere(Exception):
     """The session is admitted, and opened at another host (session.proto, Elsewhere)."""
 
-    def __init__(self, url: str, token: str, certificate: bytes) -> None:
+    def __init__(self, session: str, url: str, token: str, certificate: bytes) -> None:
         super().__init__(url)
+        self.session = session  # its name in logs
         self.url = url
         self.token = token
         self.certificate = certificate  # DER; empty: the host's URL is not encrypted

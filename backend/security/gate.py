@@ -215,6 +215,10 @@ class Gate:
             stay = self._stays.pop(session, None)
         return "" if stay is None else stay.why
 
+    def led(self, grant: Grant, **fields: Any) -> None:
+        """A gateway has led the guest to a host: for the audit log."""
+        self._write("led", grant.entry, grant.peer, **fields)
+
     def known(self, digest: str) -> tokens.Entry | None:
         """The guest with this digest, as the list is now."""
         with self._lock:

@@ -175,6 +175,8 @@ class Service:
             with self._gate.session(grant):
                 return self._hold_session(call, grant, first)
         except Elsewhere as elsewhere:
+            assert isinstance(first, Greeting)
+            self._gate.led(grant, session=elsewhere.session, program=first.program, to=elsewhere.url)
             call.send(messages.write_elsewhere(elsewhere), flush=False)
             return Status.OK, ""
         except Refused as refused:

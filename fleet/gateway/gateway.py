@@ -182,7 +182,7 @@ class Gateway(Host):
             if not waited:
                 self._placing = [*self._placing[-(RECENT - 1) :], time.perf_counter() - began]
             log.info("session %d of %s goes to %s", place.number, request.owner, place.host)
-            raise Elsewhere(place.target.url, token, place.target.certificate)
+            raise Elsewhere(_name(request, place), place.target.url, token, place.target.certificate)
         raise Refused(Reason.BUSY, f"{ATTEMPTS} hosts of the fleet took no session: try again")
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ class Gateway(Host):
         """Tells the host who comes; gives the token that the guest shows there. Raises HostGone."""
         token = new_token()
         entry = Entry(
-            name=f"{request.owner}.{place.number}",
+            name=_name(request, place),
             digest=digest_of(token.encode()),
             kind="token",
             created=time.time(),
@@ -275,3 +275,8 @@ class Gateway(Host):
                     if guest is not None and guest.news != said:
                         guest.news = said
                         guest.wake()
+
+
+def _name(request: Request, place: Place) -> str:
+    """Of a session, in logs and at its host."""
+    return f"{request.owner}.{place.number}"

@@ -6,6 +6,7 @@ Hosts and gateway are in this process (fleet_here), and the guests are programs.
 from __future__ import annotations
 
 import contextlib
+import json
 import queue
 import subprocess
 import threading
@@ -129,9 +130,13 @@ def test_tls_and_tokens(program: str, encrypted: FleetHere) -> None:
     guest = Guest(encrypted.url, access=access)
     assert done(guest.run([program, "first_kernel"])).report.round_trips == 1 + 1
     (place, digest) = encrypted.expectations[0]
+    assert encrypted.folder is not None
+    (led,) = [json.loads(line) for line in encrypted.folder.audit.read_text().splitlines()]
+    assert (led["event"], led["who"], led["program"]) == ("led", "alice", "round_trips")
+    assert (led["session"], led["to"]) == (f"alice.{place.number}", place.target.url)
     assert place.target.url.startswith("farlane+tls://")
     assert place.target.certificate
-    assert digest not in {each.digest for each in tokens.read(encrypted.folder)}  # type: ignore[arg-type]
+    assert digest not in {each.digest for each in tokens.read(encrypted.folder)}
     outcome = guest.run([program, "copy_5_mib"])
     assert outcome.status != 0, "its token's memory holds at the host, too"
     refused = Guest(encrypted.url, access=encrypted.access("farlane-guess")).run([program, "first_kernel"])
