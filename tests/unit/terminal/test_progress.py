@@ -19,7 +19,8 @@ from farlane.terminal.progress import Progress
 with Progress("working on [it]", 4, seconds=float(sys.argv[1])) as progress:
     for number in range(4):
         progress.begin(f"part {number} of [it]")
-        time.sleep(0.15)
+        while sys.argv[2:] and progress._bar is None:
+            time.sleep(0.01)
         progress.advance()
         with progress.hidden():
             print(f"result {number}", flush=True)
@@ -27,8 +28,12 @@ with Progress("working on [it]", 4, seconds=float(sys.argv[1])) as progress:
 RESULTS = "".join(f"result {number}\n" for number in range(4))
 
 
-def at_a_terminal(seconds: float, **environment: str) -> tuple[str, str]:
-    """What the work prints on standard output, which is a pipe, and on standard error, which is a terminal."""
+def at_a_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
+    """What the work prints on standard output, which is a pipe, and on standard error, which is a terminal.
+
+    Args:
+        arguments: from when on a bar is shown, and "wait" for work that goes on until it is.
+    """
     ours, theirs = pty.openpty()
     shown: list[bytes] = []
 
@@ -41,7 +46,7 @@ def at_a_terminal(seconds: float, **environment: str) -> tuple[str, str]:
 
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     process = subprocess.Popen(
-        [sys.executable, "-c", WORK, str(seconds)],
+        [sys.executable, "-c", WORK, *arguments],
         env=plain | {"TERM": "xterm-256color"} | environment,
         stdout=subprocess.PIPE,
         stderr=theirs,
@@ -58,7 +63,7 @@ def at_a_terminal(seconds: float, **environment: str) -> tuple[str, str]:
 
 
 def test_a_bar_at_a_terminal() -> None:
-    out, shown = at_a_terminal(0.05)
+    out, shown = at_a_terminal("0.05", "wait")
     assert out == RESULTS
     assert "part 1 of [it]" in shown
     assert re.search(r"\x1b\[[0-9;]*m", shown)
@@ -67,18 +72,18 @@ def test_a_bar_at_a_terminal() -> None:
 
 
 def test_no_colours_when_the_user_wants_none() -> None:
-    _, shown = at_a_terminal(0.05, NO_COLOR="1")
+    _, shown = at_a_terminal("0.05", "wait", NO_COLOR="1")
     assert "part 1 of [it]" in shown
     assert not re.search(r"\x1b\[(3|4|9)[0-9;]*m", shown)
 
 
-@pytest.mark.parametrize(("seconds", "terminal"), [(60.0, "xterm-256color"), (0.05, "dumb")])
-def test_nothing_for_short_work_and_simple_terminals(seconds: float, terminal: str) -> None:
+@pytest.mark.parametrize(("seconds", "terminal"), [("60", "xterm-256color"), ("0", "dumb")])
+def test_nothing_for_short_work_and_simple_terminals(seconds: str, terminal: str) -> None:
     assert at_a_terminal(seconds, TERM=terminal) == (RESULTS, "")
 
 
 def test_nothing_without_a_terminal() -> None:
-    done = subprocess.run([sys.executable, "-c", WORK, "0.05"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", WORK, "0"], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == (RESULTS, "")
 
 
