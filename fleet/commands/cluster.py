@@ -26,6 +26,7 @@ from farlane.backend.system import log as logs
 from farlane.fleet.commands import mapping, showing
 from farlane.fleet.gateway.gateway import Gateway, Unavailable
 from farlane.fleet.gateway.roster import UnknownHost
+from farlane.terminal.examples import add_part
 
 if TYPE_CHECKING:
     from farlane.fleet.cluster.cluster import Cluster
@@ -42,7 +43,16 @@ class CommandError(Exception):
 
 
 def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    up = parts.add_parser("up", help="start hosts on a Ray cluster, then be a gateway to them")
+    up = add_part(
+        parts,
+        "up",
+        "start hosts on a Ray cluster, then be a gateway to them",
+        ("farlane fleet up --hosts 4", "four hosts of the simulated device, and a gateway on this machine's loopback"),
+        (
+            "farlane fleet up --hosts 8 --per-host GPU=1 --listen farlane+tls://0.0.0.0:7070 -- --device cupy",
+            "a host for each of eight GPUs, behind an encrypted gateway",
+        ),
+    )
     _add_address(up)
     up.add_argument(
         "--hosts", type=parse_count, default=1, metavar="N", help="hosts to start besides those there are (default: 1)"
@@ -61,7 +71,12 @@ def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     up.add_argument(
         "host_arguments", nargs="*", metavar="-- OPTION", help="options of `farlane serve` for each host, behind --"
     )
-    gateway = parts.add_parser("gateway", help="be a further gateway to the hosts that there are")
+    gateway = add_part(
+        parts,
+        "gateway",
+        "be a further gateway to the hosts that there are",
+        ("farlane fleet gateway --listen grpc://127.0.0.1:7071", "a second gateway on this machine"),
+    )
     _add_address(gateway)
     _add_gateway(gateway)
     for name, text in (
@@ -69,7 +84,7 @@ def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         ("status", "show the hosts, what they have and what they do"),
         ("top", "show that again and again"),
     ):
-        part = parts.add_parser(name, help=text)
+        part = add_part(parts, name, text, (f"farlane fleet {name}", f"{text}, of this machine's cluster"))
         _add_address(part)
         if name == "status":
             part.add_argument("--json", action="store_true", help="print everything that is known, as JSON")
@@ -77,7 +92,7 @@ def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         ("drain", "send no more sessions to a host; those that it has go on"),
         ("undrain", "send sessions there again"),
     ):
-        part = parts.add_parser(name, help=text)
+        part = add_part(parts, name, text, (f"farlane fleet {name} h1", f"{text}: the one that is named h1"))
         _add_address(part)
         part.add_argument("host", help="its name, as `farlane fleet status` shows it")
     mapping.add_part(parts)
@@ -212,7 +227,9 @@ def _add_gateway(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--admin", type=parse_admin, metavar="PORT", help="metrics of all hosts for Prometheus, by HTTP"
     )
-    parser.add_argument("--log-level", choices=logs.LEVELS, default="warning", help="(default: warning)")
+    parser.add_argument(
+        "--log-level", choices=logs.LEVELS, default="warning", help="what is logged to stderr (default: warning)"
+    )
     parser.add_argument("--ready-fd", type=int, metavar="FD", help="write the endpoints to this file descriptor")
 
 

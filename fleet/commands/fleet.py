@@ -65,7 +65,9 @@ class FleetCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         compare = ("farlane fleet simulate --hosts 100 --sessions 10000", "compare all policies on a synthetic trace")
-        add_examples(parser, ("farlane fleet up --hosts 4", "start four hosts on a Ray cluster, and be their gateway"), compare)
+        add_examples(
+            parser, ("farlane fleet up --hosts 4", "start four hosts on a Ray cluster, and be their gateway"), compare
+        )
         parts = parser.add_subparsers(dest="part", metavar="PART", required=True)
         cluster.add_parts(parts)
         simulate = add_part(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import BinaryIO, TextIO
 
 from farlane.backend.commands.sizes import parse_count
+from farlane.terminal import examples
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -24,11 +25,15 @@ class InputError(Exception):
 
 
 def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    part = parts.add_parser(
+    part = examples.add_part(
+        parts,
         "map",
-        help="run a program over many inputs: its {} is each of them in turn",
-        description="Runs a program once for each line of standard input, or each of --inputs, as tasks of the Ray cluster. Prints the "
-        "programs' standard outputs in the order of the inputs.",
+        "run a program over many inputs, each a task of the Ray cluster: its {} is each of them in turn",
+        (
+            "farlane fleet map --inputs 1 2 3 -- ./app --seed {}",
+            "three runs; what they print comes in the order of the inputs",
+        ),
+        ("ls *.dat | farlane fleet map --retries 5 -- ./app {}", "one run for each line of standard input"),
     )
     part.add_argument(
         "--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, else this machine's)"
@@ -46,7 +51,7 @@ def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--cpus", type=float, default=1.0, metavar="X",
         help="of the cluster's CPUs, for each program: bounds how many run at once (default: 1)",
     )  # fmt: skip
-    part.add_argument("command", nargs="+", metavar="-- PROGRAM", help="the program and its arguments, behind --")
+    part.add_argument("program", nargs="+", metavar="-- PROGRAM", help="the program and its arguments, behind --")
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
@@ -61,7 +66,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     inputs = arguments.inputs or [line for line in (line.rstrip("\n") for line in sys.stdin) if line]
     variables = {name: os.environ[name] for name in ACCESS if name in os.environ}
     outcomes = run_all(
-        url, arguments.command, inputs, retries=arguments.retries, cpus=arguments.cpus, variables=variables
+        url, arguments.program, inputs, retries=arguments.retries, cpus=arguments.cpus, variables=variables
     )
     columns = (
         TextColumn("{task.description}"),
