@@ -492,7 +492,16 @@ def test_a_guest_that_goes_before_it_comes(null: Hosted) -> None:
 )
 def test_no_process_outlives_the_host(tmp_path: Path, before: list[str], stopped: bool) -> None:
     """One that the sharing of the device's time has stopped does not either."""
-    command = [*before, sys.executable, "-m", "farlane.backend.commands.serve", "--device", "null", "--workers", "process"]
+    command = [
+        *before,
+        sys.executable,
+        "-m",
+        "farlane.backend.commands.serve",
+        "--device",
+        "null",
+        "--workers",
+        "process",
+    ]
     host = subprocess.Popen([*command, "--listen", f"unix://{tmp_path}/s"], stdout=subprocess.PIPE, text=True)
     try:
         assert host.stdout is not None
