@@ -143,7 +143,14 @@ class TokenCommand:
             "FARLANE_KEY",
         )
         add_folder(create)
-        add_folder(add_part(parts, "list", "show the tokens, what each may use and does use; none can be read from the host again", show))
+        add_folder(
+            add_part(
+                parts,
+                "list",
+                "show the tokens, what each may use and does use; none can be read from the host again",
+                show,
+            )
+        )
         revoke = add_part(parts, "revoke", "refuse a token from now on, and end its sessions", end)
         revoke.add_argument("name", metavar="NAME", help="whose token, as `farlane token list` shows")
         add_folder(revoke)

@@ -53,7 +53,12 @@ def check_packages() -> Iterator[Finding]:
         yield Finding(OK, "gpu", "cupy (device `cupy`)")
     except Exception:
         text = "cupy is not installed: no real GPU can be served from here, the simulated device can"
-        yield Finding(NOTE, "gpu", text, "For a GPU of this machine: pip install 'farlane[gpu]' (docs/howto/hosts/serve-a-gpu.md).")
+        yield Finding(
+            NOTE,
+            "gpu",
+            text,
+            "For a GPU of this machine: pip install 'farlane[gpu]' (docs/howto/hosts/serve-a-gpu.md).",
+        )
 
 
 def check_c_library() -> Iterator[Finding]:

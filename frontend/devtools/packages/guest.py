@@ -72,7 +72,9 @@ def _fill(tree: Path, wheel: Path) -> None:
                 (programs / file).chmod(0o755)
             elif name.startswith(IN_WHEEL):
                 (libraries / file).write_bytes(archive.read(name))
-    said = subprocess.run([programs / shim_library.LAUNCHER, "--help"], check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [programs / shim_library.LAUNCHER, "--help"], check=True, capture_output=True, text=True
+    ).stdout
     debian_package.write_page(tree, f"{shim_library.LAUNCHER}.1", manual.launcher_page(said))
     documents = tree / "usr/share/doc" / NAME
     debian_package.write(documents / "examples/farlane.conf", LOADER_EXAMPLE)
