@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from farlane.backend.device.base import Description
+from farlane.backend.host.allowances import Limits
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import Elsewhere, Greeting, Reason, Refused, check, common_version
@@ -29,7 +30,6 @@ from farlane.backend.security.gate import Gate
 from farlane.backend.security.tokens import Entry, digest_of, new_token
 from farlane.fleet.gateway.roster import RECENT, InQueue, Place, percentiles
 from farlane.fleet.placement import book
-from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
 
 log = logging.getLogger("farlane.gateway")
@@ -56,7 +56,7 @@ class Unavailable(Exception):
 class Fleet(Protocol):
     """What a gateway asks."""
 
-    def ask(self, request: Request, limits: Limits) -> Place | InQueue:
+    def ask(self, request: Request, limits: book.Limits) -> Place | InQueue:
         """Raises book.Refused, Unavailable."""
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]: ...
@@ -148,6 +148,7 @@ class Gateway(Host):
         guest: str = "",
         terms: Terms | None = None,
         patience: Patience | None = None,
+        limits: Limits | None = None,
     ) -> Admission:
         """Never gives an admission.
 
@@ -169,12 +170,16 @@ class Gateway(Host):
             priority=priority_of(greeting.priority, priority, self.guest_priority),
             images=tuple(digest.hex() for digest in greeting.module_digests),
         )
-        limits = Limits(sessions=entry.sessions if entry else None, weight=terms.weight)
+        together = book.Limits(
+            sessions=entry.sessions if entry else None,
+            memory=limits.memory if limits else None,
+            weight=terms.weight,
+        )
         for _ in range(ATTEMPTS):
             began = time.perf_counter()
-            place, waited = self._place(request, limits, patience)
+            place, waited = self._place(request, together, patience)
             try:
-                token = self._announce(place, request, terms, guest)
+                token = self._announce(place, request, terms, guest, limits)
             except HostGone as gone:
                 log.warning("the host %s takes no session: %s", place.host, gone)
                 self._fleet.leave(place.number)
@@ -190,7 +195,7 @@ class Gateway(Host):
         self._watcher.join()
         super().close()
 
-    def _announce(self, place: Place, request: Request, terms: Terms, guest: str) -> str:
+    def _announce(self, place: Place, request: Request, terms: Terms, guest: str, limits: Limits | None) -> str:
         """Tells the host who comes; gives the token that the guest shows there. Raises HostGone."""
         token = new_token()
         entry = Entry(
@@ -203,11 +208,13 @@ class Gateway(Host):
             priority=request.priority,
             weight=terms.weight,
             share=terms.share,
+            payloads=limits.payloads if limits else None,
+            images=limits.images if limits else None,
         )
         self._fleet.expect(place, request, entry, COMING_SECONDS, guest)
         return token
 
-    def _place(self, request: Request, limits: Limits, patience: Patience | None) -> tuple[Place, bool]:
+    def _place(self, request: Request, limits: book.Limits, patience: Patience | None) -> tuple[Place, bool]:
         """Where the session goes, and whether it has waited for that. Raises Refused, CallGone."""
         waited = False
         while True:

@@ -41,7 +41,7 @@ def distributions(folder: Path) -> Iterator[Component]:
     """Of Python, installed in a folder; Farlane itself apart."""
     for found in sorted(importlib.metadata.distributions(path=[str(folder)]), key=lambda each: each.name.lower()):
         if found.name != "farlane":
-            terms = found.metadata.get("License-Expression")
+            terms = next(iter(found.metadata.get_all("License-Expression") or ()), None)
             yield _component("pypi", found.name.lower().replace("_", "-"), found.version, terms)
 
 
