@@ -55,6 +55,14 @@ impl Carrier {
         }
     }
 
+    /// Nothing follows. Our thread may have sent the last message already: it is woken to see the end.
+    pub(crate) fn end(self) {
+        if let Self::Stream(stream, bell) = self {
+            drop(stream);
+            bell.ring();
+        }
+    }
+
     /// As `post`, for a message for whose answer the calling thread waits next: it drives the stream itself, and wakes it.
     pub(crate) fn post_awaited(&mut self, kind: Kind, counters: &Counters) {
         match self {

@@ -340,9 +340,11 @@ impl Outbox {
 
     /// Nothing is sent behind this.
     pub(crate) fn close(&mut self, goodbye: bool, counters: &Counters) {
-        if let (Some(mut carrier), true) = (self.carrier.take(), goodbye) {
+        let Some(mut carrier) = self.carrier.take() else { return };
+        if goodbye {
             carrier.post(Kind::Goodbye(Goodbye {}), counters);
         }
+        carrier.end();
     }
 }
 
