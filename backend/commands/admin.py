@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from farlane.backend.host.host import Host
 from farlane.backend.security.folder import Folder, SecurityError
+from farlane.backend.security.gate import Gate
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import Endpoint, EndpointError, TcpEndpoint, is_encrypted, parse
 from farlane.hosturl import PLAIN, TLS
@@ -66,8 +67,6 @@ def open_admin(host: Host, endpoint: TcpEndpoint, folder: Folder, edge: Edge) ->
 
     gate = None
     if endpoint.tls:
-        from farlane.backend.security.gate import Gate
-
         gate = edge.gate or Gate(folder, [each.backend for each in host.descriptions])
     admin = Admin(host, endpoint, folder, gate)
     admin.start()

@@ -18,6 +18,7 @@ from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.plane import Security, Server
 from farlane.backend.security.expected import Expected
 from farlane.backend.security.folder import Folder, SecurityError
+from farlane.backend.security.gate import Gate
 from farlane.backend.server.endpoint import (
     RINGS_NAME,
     Endpoint,
@@ -30,7 +31,6 @@ from farlane.backend.server.service import Service
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Call, Kind
-    from farlane.backend.security.gate import Gate
 
 log = logging.getLogger("farlane.server")
 
@@ -147,8 +147,6 @@ class Edge:
     def _secure(self) -> Security:
         if self._folder is None:
             raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
-        from farlane.backend.security.gate import Gate  # a host without TLS starts sooner without it
-
         self._gate = Gate(
             self._folder,
             [each.backend for each in self._host.descriptions],

@@ -33,7 +33,10 @@ def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
             "farlane fleet map --inputs 1 2 3 -- ./app --seed {}",
             "three runs; what they print comes in the order of the inputs",
         ),
-        ("ls *.dat | farlane fleet map --retries 5 -- ./app {}", "one run for each line of standard input"),
+        (
+            "farlane fleet map --retries 5 -- ./app {} < names",
+            "one run for each line of a file, tried five times more where it fails",
+        ),
     )
     part.add_argument(
         "--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, else this machine's)"
