@@ -191,7 +191,7 @@ def test_a_clean_system_serves_guests(host: tuple[Path, Release], program: Path,
     places = ["/proc", "/dev", str(package.parent), str(tmp_path)]
 
     def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return roots.enter(root, places, command, ENVIRONMENT | variables, 600, Path("/"))
+        return roots.enter(root, places, command, ENVIRONMENT | variables, 600, Path("/"), users=True)
 
     installed = run("dpkg", "--install", str(package))
     assert installed.returncode == 0, installed.stdout + installed.stderr

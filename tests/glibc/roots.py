@@ -58,9 +58,15 @@ def enter(
     environment: Mapping[str, str],
     timeout: float,
     folder: Path,
+    users: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a root folder, where these folders of this machine appear at their own paths."""
-    words = ["unshare", "--map-root-user", "--mount", "--", "sh", "-c", ENTER, "sh", str(root)]
+    """Runs a command in a root folder, where these folders of this machine appear at their own paths.
+
+    Args:
+        users: it makes users and gives files to them, which takes root's own rights.
+    """
+    space = [] if users else ["--map-root-user"]
+    words = ["unshare", *space, "--mount", "--", "sh", "-c", ENTER, "sh", str(root)]
     inside = ["/usr/bin/env", "-i", "-C", str(folder), *(f"{name}={value}" for name, value in environment.items())]
     words += [" ".join(dict.fromkeys(places)), *inside, *command]
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout)
