@@ -25,9 +25,8 @@ from farlane.backend.device.base import Description
 from farlane.backend.security.tokens import Entry
 from farlane.fleet.cluster.starting import open_member
 from farlane.fleet.gateway.roster import Held, Report, Roster, Target, UnknownHost
-from farlane.fleet.placement import locality, pack, spread
-from farlane.fleet.placement.book import Policy
 from farlane.fleet.placement.hosts import Capacity, Request
+from farlane.fleet.placement.policies import POLICIES
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
 log = logging.getLogger("farlane.fleet")
@@ -37,7 +36,6 @@ ROSTER = "roster"
 HOST_PREFIX = "host-"
 REPORT_SECONDS = 1.0
 LOOK_SECONDS = 0.2  # at hosts' ends
-POLICIES: dict[str, Policy] = {"pack": pack.choose, "spread": spread.choose, "locality": locality.choose}
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,11 @@ def connect(address: str | None) -> None:
         ) from None
 
 
+def disconnect() -> None:
+    """The actors stay."""
+    ray.shutdown()
+
+
 def addresses() -> set[str]:
     """Of the cluster's machines."""
     return {str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]}

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -26,12 +27,12 @@ from farlane.backend.system import log as logs
 from farlane.fleet.commands import mapping, showing
 from farlane.fleet.gateway.gateway import Gateway, Unavailable
 from farlane.fleet.gateway.roster import UnknownHost
+from farlane.fleet.placement.policies import POLICIES
 from farlane.terminal.examples import add_part
 
 if TYPE_CHECKING:
     from farlane.fleet.cluster.cluster import Cluster
 
-POLICIES = ("pack", "spread", "locality")
 DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 DEFAULT_QUOTA = 1 << 30
 HOST_SECONDS = 120.0  # for the first host to begin
@@ -95,7 +96,7 @@ def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         part = add_part(parts, name, text, (f"farlane fleet {name} h1", f"{text}: the one that is named h1"))
         _add_address(part)
         part.add_argument("host", help="its name, as `farlane fleet status` shows it")
-    mapping.add_part(parts)
+    _add_address(mapping.add_part(parts))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -110,23 +111,35 @@ def run(arguments: argparse.Namespace) -> int:
     return 1
 
 
-def connect(address: str | None) -> None:
-    """Raises CommandError: Ray is not installed; FleetError."""
+@contextlib.contextmanager
+def connected(address: str | None) -> Iterator[None]:
+    """To the cluster. Behind it Ray prints nothing more. Raises CommandError: Ray is not installed; FleetError."""
     try:
         from farlane.fleet.cluster import cluster
     except ImportError as error:
         raise CommandError(f"a fleet needs Ray: pip install 'farlane[fleet]' ({error})") from None
     cluster.connect(address)
+    try:
+        yield
+    finally:
+        cluster.disconnect()
 
 
 def _run(arguments: argparse.Namespace, out: TextIO) -> int:
+    endpoints: list[Endpoint] = []
+    folder = default_folder(os.environ)
     if arguments.part in ("up", "gateway"):
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
-        folder = Folder(Path(arguments.folder)) if arguments.folder else default_folder(os.environ)
+        folder = Folder(Path(arguments.folder)) if arguments.folder else folder
         require_protection(endpoints, folder, insecure=False)
         if len({is_encrypted(endpoint) for endpoint in endpoints}) > 1:
             raise CommandError("a gateway's endpoints are all encrypted, or none: its hosts' are as well")
-    connect(arguments.address)
+    with connected(arguments.address):
+        return _act(arguments, endpoints, folder, out)
+
+
+def _act(arguments: argparse.Namespace, endpoints: list[Endpoint], folder: Folder, out: TextIO) -> int:
+    """The cluster is connected."""
     if arguments.part == "map":
         return mapping.run(arguments, out)
     from farlane.fleet.cluster.cluster import Cluster

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from farlane.fleet.commands import cluster
-from farlane.fleet.placement import locality, pack, spread
+from farlane.fleet.placement import policies
 from farlane.fleet.placement.book import Policy
 from farlane.fleet.simulation import plot, summary
 from farlane.fleet.simulation.rivals import AnyFit, first_fit
@@ -19,19 +19,14 @@ from farlane.fleet.simulation.running import Report, Simulation
 from farlane.fleet.simulation.trace import Spec, make
 from farlane.terminal.examples import add_examples, add_part
 
-POLICIES = ("pack", "spread", "locality", "first-fit", "random")
+RIVALS = ("first-fit", "random")
+POLICIES = (*policies.POLICIES, *RIVALS)
 
 
 def policy_named(name: str, seed: int) -> Policy:
     """Raises KeyError."""
-    policies: dict[str, Policy] = {
-        "pack": pack.choose,
-        "spread": spread.choose,
-        "locality": locality.choose,
-        "first-fit": first_fit,
-        "random": AnyFit(seed),
-    }
-    return policies[name]
+    rivals: dict[str, Policy] = {"first-fit": first_fit, "random": AnyFit(seed)}
+    return rivals[name] if name in RIVALS else policies.POLICIES[name]
 
 
 def _policies(text: str) -> list[str]:

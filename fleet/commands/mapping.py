@@ -13,8 +13,7 @@ from typing import BinaryIO, TextIO
 
 from farlane.backend.commands.sizes import parse_count
 from farlane.terminal import examples
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from farlane.terminal.progress import Progress
 
 ACCESS = ("FARLANE_CA", "FARLANE_TOKEN", "FARLANE_TOKEN_FILE", "FARLANE_CERTIFICATE", "FARLANE_KEY", "FARLANE_PRIORITY")
 RETRIES = 2
@@ -24,7 +23,8 @@ class InputError(Exception):
     """The message is for the user."""
 
 
-def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """Without the cluster's address, which all parts have."""
     part = examples.add_part(
         parts,
         "map",
@@ -37,9 +37,6 @@ def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
             "farlane fleet map --retries 5 -- ./app {} < names",
             "one run for each line of a file, tried five times more where it fails",
         ),
-    )
-    part.add_argument(
-        "--address", metavar="HOST:PORT", help="of the Ray cluster (default: RAY_ADDRESS, else this machine's)"
     )
     part.add_argument("--host", metavar="URL", help="of the fleet's gateway (default: FARLANE_HOST)")
     part.add_argument("--inputs", nargs="+", metavar="INPUT", help="in the place of standard input's lines")
@@ -55,6 +52,7 @@ def add_part(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="of the cluster's CPUs, for each program: bounds how many run at once (default: 1)",
     )  # fmt: skip
     part.add_argument("program", nargs="+", metavar="-- PROGRAM", help="the program and its arguments, behind --")
+    return part
 
 
 def run(arguments: argparse.Namespace, out: TextIO) -> int:
@@ -71,24 +69,16 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     outcomes = run_all(
         url, arguments.program, inputs, retries=arguments.retries, cpus=arguments.cpus, variables=variables
     )
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
     outputs = _InOrder(out.buffer)
     failed: dict[int, str] = {}
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        shown = bar.add_task("programs", total=len(inputs))
+    with Progress("programs", len(inputs)) as bar:
         for outcome in outcomes:
-            outputs.add(outcome.number, outcome.output)
+            with bar.hidden():
+                outputs.add(outcome.number, outcome.output)
             if outcome.error:
                 failed[outcome.number] = outcome.error
-                bar.update(shown, description=f"programs ({len(failed)} failed)")
-            bar.advance(shown)
+                bar.begin(f"programs ({len(failed)} failed)")
+            bar.advance()
     for number, why in sorted(failed.items()):
         print(f"farlane: {inputs[number]}: {why}", file=sys.stderr)
     if failed:

@@ -1,7 +1,7 @@
 """A host of a fleet: an ordinary host that takes only the sessions that a gateway sends, and reports them.
 
-Owns its endpoint, its certificate and the list of its sessions. The certificate is made at its start and its key stays
-in its memory's folder, which goes with it: guests know it from the gateway, byte for byte, so that nothing has to sign it.
+Owns its endpoint, its certificate and the list of its sessions. The certificate is made at its start, and its key stays
+in a temporary folder of its own, which goes with it: guests know it from the gateway, byte for byte, so that nothing has to sign it.
 
 Locking: one lock around the sessions' requests.
 """
