@@ -50,7 +50,7 @@ def program(toolchain: Callable[[str], Toolchain], tmp_path_factory: pytest.Temp
 
 
 def package_index() -> list[str]:
-    """Folders of this machine that pip's settings name, for a clean system: certificates, wheels, and how names are resolved."""
+    """Folders of this machine that pip's settings name, for a clean system: certificates and wheels."""
     named = [Path(value) for name, value in os.environ.items() if name.startswith("PIP_") and value.startswith("/")]
     return [
         str(path)

@@ -289,9 +289,8 @@ class Launcher:
         alone = prepared.cost.is_short(launch.end_block - first) and not prepared.kernel.info.waits
         started = time.monotonic_ns()
         done = self._run_inline(prepared) if alone else self._run_spread(prepared)
-        blocks = launch.end_block - first
-        if launch.pause is not None:
-            blocks = min(launch.end_block, launch.next_block) - first  # it may have been stopped
+        end = min(launch.end_block, launch.next_block) if launch.pause is not None else launch.end_block  # or stopped
+        blocks = end - first
         if blocks > 0:
             prepared.cost.took(blocks, time.monotonic_ns() - started, 1 if alone else prepared.helpers + 1)
         return done
@@ -301,8 +300,7 @@ class Launcher:
         self._reserved = None
         started = time.monotonic_ns()
         statuses = self._pool.run(prepared.kernel, prepared.launch, self._workers, prepared.helpers)
-        if self.stops.helped is not None:
-            self.stops.helped((len(statuses) - 1) * (time.monotonic_ns() - started))
+        self.stops.helped((len(statuses) - 1) * (time.monotonic_ns() - started))
         if prepared.reserve is not None:
             prepared.reserve.ended(False)
         return all(status == jit.STATUS_DONE for status in statuses)

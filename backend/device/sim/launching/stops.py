@@ -20,6 +20,10 @@ def _nobody() -> None:
     """No other session waits."""
 
 
+def _not_charged(nanoseconds: int) -> None:
+    """No other session shares the device's time."""
+
+
 class Stops:
     """Of one session.
 
@@ -33,7 +37,7 @@ class Stops:
         self,
         step_aside: Callable[[], None] = _nobody,
         word: int | None = None,
-        helped: Callable[[int], None] | None = None,
+        helped: Callable[[int], None] = _not_charged,
     ) -> None:
         self._step_aside = step_aside
         self.helped = helped
