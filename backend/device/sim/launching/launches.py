@@ -336,7 +336,7 @@ class Launcher:
         # A block may wait for a higher-numbered one, too, where a GPU would have both.
         cooperative = cooperative or (kernel.info.waits and self._admission.resident(shape))
         helpers = 0 if cooperative else self._helpers(kernel.info, blocks, shape)
-        most = 1 if self.stops.can_come else _MAX_CHUNK
+        most = 1 if self.stops.can_come or kernel.info.waits else _MAX_CHUNK  # waits: waiting_blocks.ll
         launch = jit.Launch(
             parameters=self._parameters_address,
             variables=ctypes.addressof(function.module.addresses),
@@ -356,7 +356,7 @@ class Launcher:
             cluster_blocks=of_cluster,
             cluster_explicit=cluster is not None,
             host_mappings=self._memory.host_mappings.pointer,
-            sharers=2 * (helpers + 1) if helpers else 0,
+            sharers=2 * (helpers + 1) if helpers and most > 1 else 0,
             grain=of_cluster,
             streamed=least_bytes(blocks * math.prod(shape.block)),
         )

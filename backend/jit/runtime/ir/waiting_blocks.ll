@@ -3,34 +3,12 @@
 ; A block has got nowhere in a turn in which none of its barriers completed and no thread ended. When that was so for all of a worker's blocks
 ; for Launch.patience turns, as many again begin beside them, in the order of the grid; they come from the launch's counter and have arenas of their
 ; own (concurrent_blocks.py), which are used again when a block has ended. So what is in memory is what waits.
-
-; The next block of the worker's range (%range: its two ends), or of the next one; -1: there is none.
-define internal i64 @farlane_waiting_blocks_next(ptr %launch, ptr %range) {
-entry:
-  %last.p = getelementptr i64, ptr %range, i32 1
-  %at = load i64, ptr %range
-  %last = load i64, ptr %last.p
-  %left = icmp ult i64 %at, %last
-  br i1 %left, label %one, label %take
-take:
-  %taken = call { i64, i64 } @farlane_take(ptr %launch)
-  %first = extractvalue { i64, i64 } %taken, 0
-  %end = extractvalue { i64, i64 } %taken, 1
-  store i64 %end, ptr %last.p
-  %none = icmp eq i64 %end, 0
-  br i1 %none, label %over, label %one
-one:
-  %block = phi i64 [ %at, %entry ], [ %first, %take ]
-  %next = add i64 %block, 1
-  store i64 %next, ptr %range
-  ret i64 %block
-over:
-  store i64 0, ptr %range
-  ret i64 -1
-}
+;
+; Launch.chunk is 1: the blocks that have begun, on whatever thread, are the first ones of the grid, as on a GPU. A thread with a range of its own
+; would let later blocks of others have the arenas that its first ones wait for.
 
 ; Starts the next block on a state that is free, or on a new one. %lists: the living blocks and the free states. Whether one was there to start.
-define internal i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %range, ptr %lists) {
+define internal i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %lists) {
 entry:
   %free.p = getelementptr ptr, ptr %lists, i32 1
   %free = load ptr, ptr %free.p
@@ -49,8 +27,10 @@ ask:
   br i1 %refused, label %no, label %block
 block:
   %state = phi ptr [ %free, %reuse ], [ %new, %ask ]
-  %number = call i64 @farlane_waiting_blocks_next(ptr %launch, ptr %range)
-  %over = icmp eq i64 %number, -1
+  %taken = call { i64, i64 } @farlane_take(ptr %launch)
+  %number = extractvalue { i64, i64 } %taken, 0
+  %last = extractvalue { i64, i64 } %taken, 1
+  %over = icmp eq i64 %last, 0
   %next.p = getelementptr %WorkerState, ptr %state, i32 0, i32 WorkerState.next
   br i1 %over, label %give.back, label %start
 give.back:
@@ -84,8 +64,6 @@ no:
 ; Runs the blocks that this worker gets to their end. Sets the worker's status and returns it.
 define internal i32 @farlane_waiting_blocks(ptr %launch, ptr %worker) {
 entry:
-  %range = alloca [2 x i64], align 8
-  store [2 x i64] zeroinitializer, ptr %range
   %lists = alloca [2 x ptr], align 8
   store ptr null, ptr %lists
   %free.p = getelementptr ptr, ptr %lists, i32 1
@@ -97,7 +75,7 @@ entry:
   %patience = load i32, ptr %patience.p
   br label %one
 one:
-  %started = call i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %range, ptr %lists)
+  %started = call i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %lists)
   br i1 %started, label %pass, label %done
 pass:
   br label %turn
@@ -151,7 +129,7 @@ grow:
   %enough = icmp uge i32 %g, %alive
   br i1 %enough, label %pass, label %grow.one
 grow.one:
-  %another = call i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %range, ptr %lists)
+  %another = call i1 @farlane_waiting_blocks_start(ptr %launch, ptr %worker, ptr %lists)
   br i1 %another, label %grown, label %pass
 grown:
   %g.next = add i32 %g, 1

@@ -128,9 +128,13 @@ def test_what_shows_that_a_kernel_waits_for_later_blocks(program: Program) -> No
     assert prepared.launch.patience == concurrent_blocks.KNOWN_PATIENCE
 
 
-def test_waves_of_blocks_that_wait_for_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A grid of more blocks than there can be at once; each waits for one of its own eight. What is in memory at once is bounded."""
-    monkeypatch.setattr(concurrent_blocks, "BLOCKS", 16)
+@pytest.mark.parametrize("most", [8, 16])
+def test_waves_of_blocks_that_wait_for_later_ones(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """A grid of more blocks than there can be at once; each waits for one of its own eight. What is in memory at once is bounded.
+
+    Two threads share it, neither so far ahead that its blocks hold what the other's need.
+    """
+    monkeypatch.setattr(concurrent_blocks, "BLOCKS", most)
     device = SimDevice(threads=2)
     program = Program(device)
     text = MODULE.replace("setp.eq.u32 %p0, %r2, %r1;", "and.b32 %r2, %r0, 7; setp.eq.u32 %p0, %r2, 7;")
