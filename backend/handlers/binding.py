@@ -1,6 +1,7 @@
 """Binds the tape's operations to their handlers.
 
-A handler is the function named as the operation, in the file of the operation's family. It gets the session's resources
+A handler is the function named as the operation, in the file of the operation's family, or in generated_handlers.py
+where the operation's row says what it calls. It gets the session's resources
 and what the generated decoder returns: the fields in the table's order, without slots, lengths and reserved fields, the
 tail last. The record's flags stand in front of them where the row defines any. Every row that the plane does not do by
 itself (`OF_THE_PLANE`) has a handler, and every handler a row, or importing this module fails.
@@ -19,6 +20,7 @@ from typing import Any
 from farlane.backend.handlers import (
     device,
     event,
+    generated_handlers,
     launch,
     loop,
     memory,
@@ -64,10 +66,11 @@ def bind(rows: dict[int, Operation]) -> dict[int, Bound]:
     for code, row in rows.items():
         if row.name in OF_THE_PLANE:
             continue
-        handler = getattr(FAMILIES[row.family], row.name.lower(), None)
-        if handler is None:
-            raise LookupError(f"{row.name} has no handler in {FAMILIES[row.family].__name__}")
-        bound[code] = Bound(row, handler)
+        places = FAMILIES[row.family], generated_handlers
+        handlers = [getattr(place, row.name.lower()) for place in places if hasattr(place, row.name.lower())]
+        if len(handlers) != 1:
+            raise LookupError(f"{row.name} has {len(handlers)} handlers in {places[0].__name__} and the generated ones")
+        bound[code] = Bound(row, handlers[0])
     known = {row.name.lower() for row in rows.values()}
     for family in FAMILIES.values():
         for name, function in inspect.getmembers(family, inspect.isfunction):

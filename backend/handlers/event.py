@@ -1,4 +1,4 @@
-"""Event operations of the tape: EVENT_CREATE, EVENT_DESTROY, EVENT_RECORD, EVENT_SYNCHRONIZE, EVENT_QUERY, EVENT_ELAPSED.
+"""Event operations of the tape: EVENT_CREATE, EVENT_DESTROY, EVENT_QUERY, EVENT_ELAPSED. The others are in generated_handlers.py.
 
 Owns nothing: what an event has captured is the context's to know.
 """
@@ -22,15 +22,6 @@ def event_destroy(resources: Resources, event: int) -> None:
     value = resources.events.release(event)
     if value is not None:
         resources.context.destroy_event(value)
-
-
-def event_record(resources: Resources, event: int, stream: int, flags: int) -> None:
-    resources.context.record_event(resources.events.get(event), resources.streams.get(stream), flags)
-
-
-def event_synchronize(resources: Resources, event: int) -> int:
-    resources.context.synchronize(event=resources.events.get(event))
-    return SUCCESS
 
 
 def event_query(resources: Resources, event: int) -> int:

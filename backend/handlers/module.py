@@ -1,4 +1,4 @@
-"""Module operations of the tape: MODULE_*, FUNCTION_*, VARIABLE_*.
+"""Module operations of the tape: MODULE_*, FUNCTION_*, VARIABLE_*, where more is done than one call (generated_handlers.py).
 
 Owns the tie between a module and the functions and variables that end with it. Images are images.py's, what is in them the
 device's.
@@ -25,18 +25,6 @@ def _name(data: memoryview) -> str:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise ProtocolError(f"a name that is not UTF-8: {error}") from None
-
-
-def module_begin(resources: Resources, size: int, digest: bytes) -> None:
-    resources.images.begin(size, digest)
-
-
-def module_chunk(resources: Resources, data: memoryview) -> None:
-    resources.images.chunk(data)
-
-
-def module_end(resources: Resources, digest: bytes) -> None:
-    resources.images.end(digest)
 
 
 def module_query(resources: Resources, digest: bytes) -> int:
@@ -86,10 +74,6 @@ def function_open(resources: Resources, function: int, module: int, name: memory
         owner = resources.modules.get(module)
         owner.functions.add(function)
         reservation.fill(resources.context.function(owner.loaded, text))
-
-
-def function_attribute(resources: Resources, function: int, attribute: int, value: int) -> None:
-    resources.context.set_function_attribute(resources.functions.get(function), attribute, value)
 
 
 def variable_open(resources: Resources, variable: int, module: int, size: int, name: memoryview) -> None:

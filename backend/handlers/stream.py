@@ -1,4 +1,4 @@
-"""Stream operations of the tape: STREAM_CREATE, STREAM_DESTROY, STREAM_WAIT_EVENT, STREAM_SYNCHRONIZE, STREAM_QUERY.
+"""Stream operations of the tape: STREAM_CREATE, STREAM_DESTROY, STREAM_QUERY. The others are in generated_handlers.py.
 
 Owns nothing: order and completion are the context's.
 """
@@ -19,15 +19,6 @@ def stream_destroy(resources: Resources, stream: int) -> None:
     resources.standing.object_ended()
     if value is not None:
         resources.context.destroy_stream(value)
-
-
-def stream_wait_event(resources: Resources, stream: int, event: int) -> None:
-    resources.context.wait_event(resources.streams.get(stream), resources.events.get(event))
-
-
-def stream_synchronize(resources: Resources, stream: int) -> int:
-    resources.context.synchronize(stream=resources.streams.get(stream))
-    return SUCCESS
 
 
 def stream_query(resources: Resources, stream: int) -> int:

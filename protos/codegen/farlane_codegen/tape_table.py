@@ -24,6 +24,8 @@ PLANS = ("keeps", "adds", "ends")
 SCALARS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8), "i32": ("i", 4), "f32": ("f", 4)}
 _ARRAY = re.compile(r"(u8|u16|u32|u64|i32|f32|bytes)\[(\d+)\]")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_CALL = re.compile(r"([a-z_]+(?:\.[a-z_]+)*)\((.*)\)")
+_ARGUMENT = re.compile(r"(?:([a-z_]+)=)?(?:([a-z_]+)\.)?([a-z_]+)")
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,26 @@ class Zone:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """A field of the record; `table`: of the handles, where the field is one."""
+
+    keyword: str | None
+    table: str | None
+    field: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a handler that is generated calls: a method of the session's resources."""
+
+    method: str
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
 class Operation(Record):
     family: str
+    calls: Call | None
     flags: tuple[Flag, ...]
     result: str
     loops: bool
@@ -196,10 +216,28 @@ def _parse_flags(where: str, raw: Any) -> tuple[Flag, ...]:
     return tuple(flags)
 
 
+def _parse_call(where: str, row: dict[str, Any], fields: tuple[Field, ...]) -> Call | None:
+    if (text := row.get("calls")) is None:
+        return None
+    found = _CALL.fullmatch(text)
+    parts = [part.strip() for part in found[2].split(",")] if found and found[2] else []
+    arguments = [match and Argument(*match.groups()) for match in map(_ARGUMENT.fullmatch, parts)]
+    if found is None or None in arguments:
+        raise TableError(f"{where}: calls {text!r} is not METHOD(FIELD, HANDLES.FIELD, KEYWORD=FIELD, ...)")
+    if row.get("flags") or row["result"] == "data" or any(field.is_array for field in fields):
+        raise TableError(f"{where}: an operation with flags, arrays or data needs a handler of its own, not calls")
+    left_out = {"slot", "reserved", row.get("length_field")}
+    has = {field.name for field in fields} - left_out | ({row["tail"]} if "tail" in row else set())
+    if unknown := has.symmetric_difference(argument.field for argument in arguments if argument):
+        raise TableError(f"{where}: calls {text!r} passes each field once; see {', '.join(sorted(unknown))}")
+    return Call(found[1], tuple(argument for argument in arguments if argument))
+
+
 def _parse_operation(row: dict[str, Any]) -> Operation:
     where = f"tape.toml: operation {row.get('name', '?')}"
     required = {"name", "family", "code", "doc", "fields", "result", "loops", "plans"}
     optional = {
+        "calls",
         "tail",
         "length_field",
         "flags",
@@ -240,6 +278,7 @@ def _parse_operation(row: dict[str, Any]) -> Operation:
         length_field=length_field,
         header_bytes=HEADER_BYTES,
         family=row["family"],
+        calls=_parse_call(where, row, fields),
         flags=_parse_flags(where, row.get("flags", [])),
         result=row["result"],
         loops=row["loops"],

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from farlane_codegen import api_table, c_types, errors_table, tape_table
+from farlane_codegen import api_table, c_types, errors_table, python_handlers, tape_table
 from farlane_codegen.problems import TableError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,11 +57,26 @@ def test_the_sample_row_itself_is_accepted() -> None:
         (("loops = true", "loops = 1.5"), "X: loops 1.5 is none of"),
         (('"keeps"', '"keep"'), "X: plans 'keep' is none of keeps, adds, ends"),
         (('doc = ""', 'doc = ""\nidentity = "size"'), "X: identity 'size' is no field"),
+        (('doc = ""', 'doc = ""\ncalls = "reset"'), "X: calls 'reset' is not METHOD(FIELD"),
+        (('doc = ""', 'doc = ""\ncalls = "reset(1)"'), "X: calls 'reset(1)' is not METHOD(FIELD"),
+        (('doc = ""', 'doc = ""\ncalls = "reset(size)"'), "X: calls 'reset(size)' passes each field once; see size"),
+        (('doc = ""', 'doc = ""\ncalls = "reset()"\nflags = [["a", 0]]'), "X: an operation with flags, arrays or data"),
     ],
 )
 def test_wrong_operation_is_refused(change: tuple[str, str], message: str) -> None:
     with pytest.raises(TableError, match=re.escape(f"tape.toml: operation {message}")):
         tape_table.parse(tape_of(ROW.replace(*change)))
+
+
+def test_a_row_that_says_what_it_calls_has_its_handler_made() -> None:
+    """A function whose host half is one call takes rows of two tables and its operation in the shim: three places."""
+    row = ROW.replace('[["u32", "slot"], ["u32", "reserved"]]', '[["u32", "slot"], ["u32", "stream"]]')
+    row = row.replace('"status"', '"value"') + 'calls = "context.ask(of=streams.stream)"'
+    text = python_handlers.emit(tape_table.parse(tape_of(row)))
+    assert text.endswith(
+        "def x(resources: Resources, stream: int) -> int:\n"
+        "    return resources.context.ask(of=resources.streams.get(stream))\n"
+    )
 
 
 def test_holes_lie_in_fields_of_one_width() -> None:
