@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from farlane.backend.device import capabilities
 from farlane.backend.device.generated_attributes import Attribute
+from farlane.backend.generated_limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,13 @@ def attributes(specification: Specification) -> dict[int, int]:
 
 # Limits and features that no specification changes. What is not named here or above is 0: the feature is not there.
 _COMMON: dict[Attribute, int] = {
-    Attribute.MAX_THREADS_PER_BLOCK: 1024,
-    Attribute.MAX_BLOCK_DIM_X: 1024,
-    Attribute.MAX_BLOCK_DIM_Y: 1024,
-    Attribute.MAX_BLOCK_DIM_Z: 64,
-    Attribute.MAX_GRID_DIM_X: 2**31 - 1,
-    Attribute.MAX_GRID_DIM_Y: 65535,
-    Attribute.MAX_GRID_DIM_Z: 65535,
+    Attribute.MAX_THREADS_PER_BLOCK: MAX_BLOCK_THREADS,
+    Attribute.MAX_BLOCK_DIM_X: MAX_BLOCK[0],
+    Attribute.MAX_BLOCK_DIM_Y: MAX_BLOCK[1],
+    Attribute.MAX_BLOCK_DIM_Z: MAX_BLOCK[2],
+    Attribute.MAX_GRID_DIM_X: MAX_GRID[0],
+    Attribute.MAX_GRID_DIM_Y: MAX_GRID[1],
+    Attribute.MAX_GRID_DIM_Z: MAX_GRID[2],
     Attribute.MAX_SHARED_MEMORY_PER_BLOCK: 48 << 10,
     Attribute.TOTAL_CONSTANT_MEMORY: 64 << 10,
     Attribute.WARP_SIZE: 32,

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.generated_errors import INVALID_CONFIGURATION, INVALID_VALUE
+from farlane.backend.generated_limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
 from farlane.backend.objects.resources import Resources
 
 COOPERATIVE = 1  # record flag
 _CLUSTER, _CLUSTER_GIVEN = 1, 0x1000  # the record flags' number, and what is set in it when there is one
-_MAX_GRID = (2**31 - 1, 65535, 65535)
-_MAX_BLOCK = (1024, 1024, 64)
-_MAX_THREADS = 1024
 
 
 class Prepared(NamedTuple):
@@ -42,14 +40,14 @@ def shape_of(
     cooperative: bool,
     cluster: tuple[int, int, int] | None = None,
 ) -> LaunchShape:
-    """The shape, when CUDA's own limits (the same on every compute capability since 3.0) allow it.
+    """The shape, when what every device allows covers it.
 
     The guest has checked all this; a host does not rely on it.
     """
-    if any(not 0 < extent <= limit for extent, limit in zip(grid, _MAX_GRID, strict=True)):
+    if any(not 0 < extent <= limit for extent, limit in zip(grid, MAX_GRID, strict=True)):
         raise CudaError(INVALID_CONFIGURATION, f"a grid of {grid}")
     threads = block[0] * block[1] * block[2]
-    if threads > _MAX_THREADS or any(not 0 < extent <= limit for extent, limit in zip(block, _MAX_BLOCK, strict=True)):
+    if threads > MAX_BLOCK_THREADS or any(not 0 < extent <= limit for extent, limit in zip(block, MAX_BLOCK, strict=True)):
         raise CudaError(INVALID_CONFIGURATION, f"a block of {block}")
     return LaunchShape(grid, block, shared_bytes, cooperative, cluster)
 

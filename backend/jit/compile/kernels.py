@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from farlane.backend.generated_limits import MAX_BLOCK_THREADS
 from farlane.backend.jit.compile import cache, native, tiers
 from farlane.backend.jit.options import KernelInfo, Options
 from farlane.backend.jit.ptx.declarations import Module, PtxError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 _ENTRY = "farlane_run"
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-MAX_BLOCK_THREADS = 1024
 _log = logging.getLogger(__name__)
 
 

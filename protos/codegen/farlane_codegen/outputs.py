@@ -33,6 +33,7 @@ def outputs(root: Path) -> dict[Path, str]:
     driver = driver_table.load(protos / "cuda", api)
     errors = errors_table.load_errors(protos / "cuda")
     attributes = errors_table.load_attributes(protos / "cuda")
+    limits = errors_table.load_launch_limits(protos / "cuda")
     driver_errors = errors_table.load_driver_errors(protos / "cuda", errors)
     files = {
         crates / "tape/src/generated_operations.rs": rust_operations.emit(tape),
@@ -43,12 +44,13 @@ def outputs(root: Path) -> dict[Path, str]:
         crates / "driver/src/generated_exports.rs": rust_driver.emit(driver),
         crates / "abi/src/generated_errors.rs": errors_table.emit_rust_errors(errors),
         crates / "abi/src/generated_driver_errors.rs": errors_table.emit_rust_driver_errors(driver_errors),
-        crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes),
+        crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes, limits),
         crates / "abi/src/generated_layouts.rs": layouts.emit(crates / "abi/src"),
         backend / "handlers/generated_operations.py": python_operations.emit(tape),
         backend / "handlers/generated_handlers.py": python_handlers.emit(tape),
         root / "tests/clients/tape_client/generated_operations.py": python_encoders.emit(tape),
         backend / "device/generated_attributes.py": errors_table.emit_python_attributes(attributes),
+        backend / "generated_limits.py": errors_table.emit_python_limits(limits),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
         root / "docs/reference/coverage.md": coverage_page.emit(api, driver),
     }

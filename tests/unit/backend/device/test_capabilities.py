@@ -12,7 +12,7 @@ from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.sim import SimDevice
 from farlane.backend.device.specification import Specification, attributes
-from farlane.backend.handlers import launch
+from farlane.backend.generated_limits import MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID
 from farlane.backend.jit.lowering import kernel, specials
 
 TABLE = Path(__file__).parents[4] / "protos/cuda/attributes.toml"
@@ -47,5 +47,5 @@ def test_what_others_repeat_is_what_the_tables_say() -> None:
     assert largest << 10 == kernel.MAX_STATIC_SHARED
     for chosen, capability in capabilities.CAPABILITIES.items():
         limits = Limits(attributes(Specification(compute_capability=chosen)))
-        assert (limits.grid, limits.block, limits.threads) == (launch._MAX_GRID, launch._MAX_BLOCK, launch._MAX_THREADS)
+        assert (limits.grid, limits.block, limits.threads) == (MAX_GRID, MAX_BLOCK, MAX_BLOCK_THREADS)
         assert capability.shared_reserved << 10 <= specials.RESERVED_SHARED_BYTES

@@ -177,3 +177,8 @@ pub static DEVICE_ATTRIBUTES: [cudaDeviceAttr; 161] = [
     141, 142, 143, 144, 145, 146, 147, 148, 149, 150, 151, 152, 153, 154, 155, 156, 157, 158, 159, 160,
     161,
 ];
+
+// What every device allows of a launch.
+pub const MAX_GRID: [u32; 3] = [2147483647, 65535, 65535];
+pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
+pub const MAX_BLOCK_THREADS: u32 = 1024;

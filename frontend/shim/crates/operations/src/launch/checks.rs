@@ -7,6 +7,7 @@ use crate::types::{
     DEV_ATTR_MAX_BLOCK_DIM_X, DEV_ATTR_MAX_BLOCK_DIM_Y, DEV_ATTR_MAX_BLOCK_DIM_Z, DEV_ATTR_MAX_GRID_DIM_X,
     DEV_ATTR_MAX_GRID_DIM_Y, DEV_ATTR_MAX_GRID_DIM_Z, DEV_ATTR_MAX_THREADS_PER_BLOCK,
 };
+use abi::{MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID};
 use session::call::{Error, Outcome};
 use session::process::Device;
 
@@ -30,23 +31,23 @@ pub struct Bounds {
 }
 
 impl Limits {
-    /// The limits that the device tells, or else those of every device since compute capability 3.0.
+    /// The limits that the device tells, or else those of every device.
     pub fn of(device: &Device) -> Limits {
         let limit = |attribute, otherwise| {
             device.attribute(attribute).and_then(|value| u32::try_from(value).ok()).unwrap_or(otherwise)
         };
         Limits {
             grid: [
-                limit(DEV_ATTR_MAX_GRID_DIM_X, i32::MAX as u32),
-                limit(DEV_ATTR_MAX_GRID_DIM_Y, 65535),
-                limit(DEV_ATTR_MAX_GRID_DIM_Z, 65535),
+                limit(DEV_ATTR_MAX_GRID_DIM_X, MAX_GRID[0]),
+                limit(DEV_ATTR_MAX_GRID_DIM_Y, MAX_GRID[1]),
+                limit(DEV_ATTR_MAX_GRID_DIM_Z, MAX_GRID[2]),
             ],
             block: [
-                limit(DEV_ATTR_MAX_BLOCK_DIM_X, 1024),
-                limit(DEV_ATTR_MAX_BLOCK_DIM_Y, 1024),
-                limit(DEV_ATTR_MAX_BLOCK_DIM_Z, 64),
+                limit(DEV_ATTR_MAX_BLOCK_DIM_X, MAX_BLOCK[0]),
+                limit(DEV_ATTR_MAX_BLOCK_DIM_Y, MAX_BLOCK[1]),
+                limit(DEV_ATTR_MAX_BLOCK_DIM_Z, MAX_BLOCK[2]),
             ],
-            threads: limit(DEV_ATTR_MAX_THREADS_PER_BLOCK, 1024),
+            threads: limit(DEV_ATTR_MAX_THREADS_PER_BLOCK, MAX_BLOCK_THREADS),
         }
     }
 
