@@ -47,7 +47,9 @@ def shape_of(
     if any(not 0 < extent <= limit for extent, limit in zip(grid, MAX_GRID, strict=True)):
         raise CudaError(INVALID_CONFIGURATION, f"a grid of {grid}")
     threads = block[0] * block[1] * block[2]
-    if threads > MAX_BLOCK_THREADS or any(not 0 < extent <= limit for extent, limit in zip(block, MAX_BLOCK, strict=True)):
+    if threads > MAX_BLOCK_THREADS or any(
+        not 0 < extent <= limit for extent, limit in zip(block, MAX_BLOCK, strict=True)
+    ):
         raise CudaError(INVALID_CONFIGURATION, f"a block of {block}")
     return LaunchShape(grid, block, shared_bytes, cooperative, cluster)
 
