@@ -231,12 +231,6 @@ def build(program: Program, start: int) -> Structure:
     return known
 
 
-def bottom_up(callees: dict[int, set[int]]) -> list[list[int]]:
-    """Functions in an order in which callees come before callers; those that call each other come together."""
-    edges = [(caller, callee) for caller, all_ in callees.items() for callee in all_ if callee in callees]
-    return [sorted(component) for component in _components(callees, edges)]
-
-
 def _components(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> Iterable[set[int]]:
     import networkx as nx  # late: see the module's description
 

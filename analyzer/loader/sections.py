@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from farlane.analyzer.limits import AnalysisError
 
 MAXIMUM_SECTIONS = 4096
-PROGBITS, SYMTAB, STRTAB, RELA, NOTE, NOBITS, DYNSYM = 1, 2, 3, 4, 7, 8, 11
+SYMTAB, RELA, NOTE, NOBITS, DYNSYM = 2, 4, 7, 8, 11
 EXECUTABLE, SHARED, X86_64 = 2, 3, 62
 OBJECT, FUNCTION, INDIRECT_FUNCTION = 1, 2, 10  # types of symbols
 UNDEFINED = 0

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI = range(8)
 R8, R9, R10, R11, R12, R13, R14, R15 = range(8, 16)
 XMM0 = 16
-RIP = -2
 NONE = -1
 # Scalar arithmetic and conversions: the decoder reads them in full, the data flow gives them an opaque result.
 SCALAR_FLOATING = (

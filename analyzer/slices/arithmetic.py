@@ -1,4 +1,4 @@
-"""Exact results of x86-64's operations, on bits: what `evaluate` computes with.
+"""Exact results of x86-64's operations, on bits: what slices compute with.
 
 Integers are Python's, cut to their width. Floating-point numbers are bits of 4 or 8 bytes. Python's own arithmetic
 rounds doubles as SSE does; floats are computed as doubles and rounded once more, which gives the same bits, as a double

@@ -121,7 +121,6 @@ SHAPES: dict[Code, tuple[int, frozenset[int]]] = {
 }
 HAS_IMMEDIATE = frozenset({Code.CONSTANT, Code.LOAD, Code.STORE, Code.LOAD_AT, Code.STORE_AT})
 STORES = frozenset({Code.STORE, Code.STORE_AT})
-STICKS = frozenset({Code.DIVIDE, Code.REMAINDER, Code.DIVIDE_SIGNED, Code.REMAINDER_SIGNED})
 FLOATING = frozenset(code for code in Code if code >= Code.F_ADD)
 
 

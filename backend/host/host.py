@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
 from farlane.backend.host import fairness as shares
@@ -34,9 +33,6 @@ from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.resources import Resources
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("farlane.session")
 

@@ -97,12 +97,10 @@ class Member:
         totals = self.host.totals(usage)
         with self._lock:
             numbers, most = list(self._held), self._most_reserved
-            reserved = sum(each.memory for each in self._held.values())
         return Report(
             numbers=numbers,
             sessions=self.host.sessions,
             memory_used=sum(each.memory or 0 for each in usage),
-            memory_reserved=reserved,
             most_reserved=most,
             busy_nanoseconds=totals.counts.get(DEVICE_TIME, 0),
             opened=totals.opened,

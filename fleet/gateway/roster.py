@@ -62,8 +62,7 @@ class Report:
     numbers: Sequence[int]  # of the sessions that it has, or expects
     sessions: int = 0
     memory_used: int = 0  # bytes that sessions have allocated
-    memory_reserved: int = 0  # the sum of open sessions' quotas
-    most_reserved: int = 0  # the most of that at any time
+    most_reserved: int = 0  # the most that open sessions' quotas were together
     busy_nanoseconds: int = 0
     opened: int = 0
     ended: Mapping[str, int] = field(default_factory=dict)  # by how

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from farlane.fleet.simulation.running import Report
 
-HOUR, GIB = 3600.0, float(1 << 30)
+GIB = float(1 << 30)
 
 
 def _quantile(values: Sequence[float], part: float) -> float:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 VERSION = (2, 28)
 SOURCE = Path(__file__).with_name("glibc_floor.c")
-GLIBC_2_2_5, GLIBC_2_3_2, GLIBC_2_3_3, GLIBC_2_12 = "GLIBC_2.2.5", "GLIBC_2.3.2", "GLIBC_2.3.3", "GLIBC_2.12"
+GLIBC_2_2_5, GLIBC_2_3_3, GLIBC_2_12 = "GLIBC_2.2.5", "GLIBC_2.3.3", "GLIBC_2.12"
 PTHREAD: Mapping[str, str] = {
     "pthread_attr_getguardsize": GLIBC_2_2_5,
     "pthread_attr_getstack": GLIBC_2_2_5,

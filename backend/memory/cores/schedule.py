@@ -19,10 +19,10 @@ from itertools import pairwise
 
 import numpy as np
 from farlane.backend.memory.cores.ordering import Window, measure
-from farlane.backend.memory.cores.touches import WARPS, Columns, Ints, Spool
+from farlane.backend.memory.cores.touches import Columns, Ints, Spool
 from farlane.backend.memory.slots.core import Demand
 from farlane.backend.memory.slots.dispatcher import Dispatcher, Kernel, Schedule
-from farlane.backend.memory.tlb.stream import MAX_GAP, Stream
+from farlane.backend.memory.tlb.stream import Stream
 
 WINDOW = 1 << 20  # requests that are put in order at a time
 _BINS = 1 << 14
@@ -132,20 +132,3 @@ def _end(launches: Sequence[Launch], places: _Places, issue_cycles: int) -> int:
         for launch, start in zip(launches, places.start, strict=True)
     ]
     return max(ends, default=0)
-
-
-def in_order(cores: int, core: Ints, cycles: Ints, warp: Ints, page: Ints, begin: int, last: Ints) -> Stream:
-    """A window's requests by core and time, plainly; ordering.py has the same compiled. Advances `last`."""
-    order = np.argsort(core << 52 | (cycles - begin) * WARPS + warp, kind="stable")
-    cycles, page = cycles[order], page[order]
-    offsets = np.zeros(cores + 1, np.int64)
-    np.cumsum(np.bincount(core, minlength=cores), out=offsets[1:])
-    gap = np.empty(len(page), np.int64)
-    for number in np.flatnonzero(np.diff(offsets)).tolist():
-        own = slice(int(offsets[number]), int(offsets[number + 1]))
-        # One request a cycle: each as soon as its cycle has come and the one before is out.
-        ahead = np.arange(own.stop - own.start)
-        made = np.maximum(np.maximum.accumulate(cycles[own] - ahead), last[number] + 1) + ahead
-        gap[own] = np.diff(made, prepend=last[number])
-        last[number] = made[-1]
-    return Stream(offsets, page, np.minimum(gap, MAX_GAP), np.zeros(len(page), np.int64))

@@ -112,16 +112,6 @@ class PageTable:
         self.mapped_bytes -= size
         return frames
 
-    def protect(self, address: int, size: int, writable: bool) -> None:
-        """Changes the right to write of whole pages; all of the range must be mapped."""
-        for page, page_bytes, count in self._runs(address, size):
-            slot = self._slot(page, page_bytes, create=False)
-            words = self._words[slot : slot + count]
-            if writable:
-                words |= np.uint64(WRITABLE)
-            else:
-                words &= ~np.uint64(WRITABLE)
-
     def translate(self, address: int, write: bool = False) -> Translation:
         """Walks the table as hardware does. Raises PageFault."""
         if not 0 <= address < 1 << spec.ADDRESS_BITS:

@@ -1,30 +1,14 @@
 """Runs of free slots by bit arithmetic, and the ends of what was found (S5, points 2 and 3).
 
-`available_by_masks` is the definition: for every start its mask of ones against the free slots. `available` is the same as the AND of shifted copies, in
-log2(wanted) steps. `lowest` and `highest` are a leading-one prediction: the half that holds the wanted end is kept until one bit is left. Tests compare all
+`available` is the AND of shifted copies of the free slots, in log2(wanted) steps. `lowest` and `highest` are a leading-one prediction: the half that holds the wanted end is kept until one bit is left. Tests compare all
 of them with brute force.
 """
 
 from __future__ import annotations
 
 
-def available_by_masks(free: int, slots: int, wanted: int) -> int:
-    """Bit i: slots i to i + wanted - 1 are free. Bit i is the AND over all bits of (NOT mask_i OR free).
-
-    `wanted` is at least 1; more than `slots` is never available.
-    """
-    _check(wanted)
-    everything = (1 << slots) - 1
-    found = 0
-    for start in range(slots - wanted + 1):
-        mask = ((1 << wanted) - 1) << start
-        if (~mask & everything) | free == everything:
-            found |= 1 << start
-    return found
-
-
 def available(free: int, wanted: int) -> int:
-    """The same as `available_by_masks`: the AND of `wanted` copies of the mask, shifted by 0 to wanted - 1."""
+    """Bit i: slots i to i + wanted - 1 are free. The AND of `wanted` copies of the mask, shifted by 0 to wanted - 1."""
     _check(wanted)
     width = 1  # bit i of `free` stands for `width` free slots from i on
     while 2 * width <= wanted:

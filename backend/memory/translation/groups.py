@@ -7,7 +7,6 @@ never makes two answers possible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -53,11 +52,3 @@ class Group:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def first_match(groups: Iterable[Group], address: int) -> Translation | None:
-    """The definition, literally (S2, point 3): the input is compared with the enabled groups in priority order."""
-    for group in sorted(groups, key=lambda each: each.priority):
-        if group.enabled and group.start <= address < group.end:
-            return Translation(group.physical + address - group.start, group.number)
-    return None

@@ -107,7 +107,7 @@ class TranslationTable:
             self._version += 1
 
     def lookup(self, address: int) -> Translation | None:
-        """What `groups.first_match` says, in logarithmic time."""
+        """What the first group in the order of priority says that covers the address, in logarithmic time."""
         return self._compiled().lookup(address)
 
     def lookup_many(self, addresses: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

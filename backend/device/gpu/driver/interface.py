@@ -55,7 +55,6 @@ class FunctionAttribute(IntEnum):
 
     SHARED_SIZE_BYTES = 1
     MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-    PREFERRED_SHARED_MEMORY_CARVEOUT = 9
 
 
 class Properties(NamedTuple):

@@ -129,7 +129,6 @@ class GroupEmitter(GroupValues):
             Unfit: more values live where the warp group may end than there is room for.
         """
         families.layout_frame(self)
-        self.counter_site = self.kernel.site()
         for index, block in enumerate(self.graph.blocks):
             if index not in self.done:
                 self._blocks(index, block)

@@ -22,10 +22,10 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.slices.arithmetic import StuckError
-from farlane.analyzer.slices.evaluate import Evaluation, Left, Made
 from farlane.analyzer.slices.extract import Extractor
 from farlane.analyzer.slices.form import FOLLOWED, Block, Code, Input, Origin, Place, Slice, Sliced
 from farlane.demangle import readable
+from slice_reference import Evaluation, Left, Made
 
 RECORDER = Path(__file__).parents[1] / "slices" / "recorder.c"
 PUSH, LAUNCHED, COPY, COPY_FROM, COPY_TO = 1, 2, 3, 6, 7

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.program import Program
-from farlane.analyzer.graph.structure import Structure, bottom_up
+from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
 
@@ -174,12 +174,6 @@ def test_calls_without_a_plt_are_resolved(build: Callable[..., Path]) -> None:
     program = Program(elf.load(build(SOURCE, "-O2", "-fno-plt")), Decoder())
     assert "puts" in {callee.name for callee in program.callees[start(program, "die")]}
     assert start(program, "die") in program.never_returns
-
-
-def test_bottom_up() -> None:
-    order = bottom_up({1: {2, 3}, 2: {3}, 3: {2}, 4: set()})
-    assert order.index([2, 3]) < order.index([1])
-    assert [4] in order
 
 
 def test_a_variable_with_a_functions_address_may_be_given_another(build: Callable[..., Path]) -> None:

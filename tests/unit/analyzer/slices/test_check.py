@@ -9,7 +9,6 @@ import pytest
 from farlane.analyzer.slices import encode, form
 from farlane.analyzer.slices.arithmetic import StuckError
 from farlane.analyzer.slices.check import SliceError, check
-from farlane.analyzer.slices.evaluate import Evaluation, Left, Made
 from farlane.analyzer.slices.form import (
     Argument,
     Block,
@@ -25,6 +24,7 @@ from farlane.analyzer.slices.form import (
     Place,
     Slice,
 )
+from slice_reference import Evaluation, Left, Made
 
 # k = rbx; e = [rsp+8]; do { launch(k, e); copy to e; ++k; } while (e > 0.5 && k < 10);
 GOOD = Slice(

@@ -11,7 +11,6 @@ import pytest
 from farlane.analyzer.slices.arithmetic import StuckError
 from farlane.analyzer.slices.check import SliceError
 from farlane.analyzer.slices.encode import read, write
-from farlane.analyzer.slices.evaluate import Evaluation, Left, Made
 from farlane.analyzer.slices.form import (
     FLOATING,
     HAS_IMMEDIATE,
@@ -31,6 +30,7 @@ from farlane.analyzer.slices.form import (
     Place,
     Slice,
 )
+from slice_reference import Evaluation, Left, Made
 
 SHIM = Path(__file__).parents[4] / "frontend/shim"
 SPECIAL = [

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from farlane.analyzer.slices import encode as forms
 from farlane.analyzer.slices.arithmetic import StuckError
-from farlane.analyzer.slices.evaluate import Evaluation, Left
 from farlane.analyzer.slices.form import (
     SHAPES,
     STORES,
@@ -39,6 +38,7 @@ from farlane.backend.device import registry
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import Host
+from slice_reference import Evaluation, Left
 from tape_client.loops import NO_RECORD, content, slice_content
 
 BOUND, LEFT, ERROR, STUCK = range(4)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from farlane.backend.memory import config
 from farlane.backend.memory.cores import ordering, places
-from farlane.backend.memory.cores.schedule import in_order
-from farlane.backend.memory.tlb.stream import Stream
+from farlane.backend.memory.cores.touches import WARPS, Ints
+from farlane.backend.memory.tlb.stream import MAX_GAP, Stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +39,23 @@ def plainly(stream: Stream, keep: int) -> list[tuple[int, int, int, int]]:
             found.append((core, page, waited, out + int(stream.left_out[i])))
             waited = out = 0
     return found
+
+
+def in_order(cores: int, core: Ints, cycles: Ints, warp: Ints, page: Ints, begin: int, last: Ints) -> Stream:
+    """A window's requests by core and time, plainly. Advances `last`."""
+    order = np.argsort(core << 52 | (cycles - begin) * WARPS + warp, kind="stable")
+    cycles, page = cycles[order], page[order]
+    offsets = np.zeros(cores + 1, np.int64)
+    np.cumsum(np.bincount(core, minlength=cores), out=offsets[1:])
+    gap = np.empty(len(page), np.int64)
+    for number in np.flatnonzero(np.diff(offsets)).tolist():
+        own = slice(int(offsets[number]), int(offsets[number + 1]))
+        # One request a cycle: each as soon as its cycle has come and the one before is out.
+        ahead = np.arange(own.stop - own.start)
+        made = np.maximum(np.maximum.accumulate(cycles[own] - ahead), last[number] + 1) + ahead
+        gap[own] = np.diff(made, prepend=last[number])
+        last[number] = made[-1]
+    return Stream(offsets, page, np.minimum(gap, MAX_GAP), np.zeros(len(page), np.int64))
 
 
 @settings(max_examples=60)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 OPERATION = st.tuples(
-    st.sampled_from(["map", "map", "unmap", "protect"]),
+    st.sampled_from(["map", "map", "unmap"]),
     st.sampled_from([PAGE_4K, PAGE_64K, PAGE_2M]),
     st.integers(0, 80),  # where, in units of 64 KiB, over three 2 MiB regions
     st.integers(1, 6),
@@ -55,21 +55,14 @@ def test_equals_a_dictionary(operations: list[tuple[str, int, int, int, bool]]) 
                 model.pages[number] = (frames[at // page_bytes] + at % page_bytes, writable, page_bytes)
         else:
             try:
-                if name == "unmap":
-                    table.unmap(address, size)
-                else:
-                    table.protect(address, size, writable)
+                table.unmap(address, size)
             except (PageFault, ValueError):
                 edges = {model.pages[n][2] for n in (numbers[0], numbers[-1]) if n in model.pages}
                 assert not all(number in model.pages for number in numbers) or max(edges) > page_bytes
                 assert (table.words == before).all()
                 continue
             for number in numbers:
-                if name == "unmap":
-                    del model.pages[number]
-                else:
-                    physical, _, size_ = model.pages[number]
-                    model.pages[number] = (physical, writable, size_)
+                del model.pages[number]
     for number in range(90 * 16):
         address = number * PAGE_4K + 123
         if number not in model.pages:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from farlane.backend.memory.translation.groups import Group, first_match
+from farlane.backend.memory.translation.groups import Group, Translation
 from farlane.backend.memory.translation.ranges import Compiled
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,14 @@ def random_groups(source: np.random.Generator, space: int) -> list[Group]:
         physical = int(source.integers(0, 1 << 40))
         groups.append(Group(number, start, physical, length, int(priorities[number]), bool(source.random() < 0.8)))
     return groups
+
+
+def first_match(groups: Iterable[Group], address: int) -> Translation | None:
+    """The definition, literally (S2, point 3): the input is compared with the enabled groups in priority order."""
+    for group in sorted(groups, key=lambda each: each.priority):
+        if group.enabled and group.start <= address < group.end:
+            return Translation(group.physical + address - group.start, group.number)
+    return None
 
 
 def by_first_match(groups: list[Group], addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a slice means: a reference that evaluates one, for tests and as the specification of faster ones.
+"""What a slice means: a reference that evaluates one, the specification of those in the shim and in the plane.
 
 The caller gives the inputs, gets every call with what it is passed, and gives the bytes that a copy to the
 host has brought, before the next call is asked for. The slice must have passed `check`.
