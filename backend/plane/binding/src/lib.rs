@@ -3,6 +3,7 @@
 //! Nothing is decided here. The GIL is released wherever the plane waits, listens or stops.
 
 mod confining;
+mod control;
 mod cuda;
 mod device;
 mod fairness;
