@@ -93,9 +93,14 @@ class Edge:
             EndpointError: one of them cannot be used; nothing is started.
             SecurityError: the folder cannot be used.
         """
-        security = self._secure() if any(is_encrypted(each) for each in endpoints) else None
-        if self._gate is None and self._expected is not None:
-            self._gate = Gate(expected=self._expected)
+        encrypted = any(is_encrypted(each) for each in endpoints)
+        if encrypted and self._folder is None:
+            raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
+        folder = self._folder if encrypted else None
+        if folder is not None or self._expected is not None:
+            devices = [each.backend for each in self._host.descriptions]
+            self._gate = Gate(folder, devices, used=lambda: self._host.used_by_tokens, expected=self._expected)
+        security = None if folder is None else _security(folder)
         sockets: list[tuple[socket.socket, Kind]] = []
         try:
             for endpoint in endpoints:
@@ -144,22 +149,16 @@ class Edge:
             self._gate.close()
         self._remove()
 
-    def _secure(self) -> Security:
-        if self._folder is None:
-            raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
-        self._gate = Gate(
-            self._folder,
-            [each.backend for each in self._host.descriptions],
-            used=lambda: self._host.used_by_tokens,
-            expected=self._expected,
-        )
-        try:
-            return Security(*map(str, (self._folder.certificate, self._folder.key, self._folder.authority)))
-        except OSError as error:
-            raise SecurityError(f"the host's certificate in {self._folder.path} cannot be used: {error}") from None
-
     def _remove(self) -> None:
         for endpoint in self._removed:
             endpoint.remove()
         self._removed.clear()
         self._bound.clear()
+
+
+def _security(folder: Folder) -> Security:
+    """Raises SecurityError: the folder cannot be used."""
+    try:
+        return Security(*map(str, (folder.certificate, folder.key, folder.authority)))
+    except OSError as error:
+        raise SecurityError(f"the host's certificate in {folder.path} cannot be used: {error}") from None

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 from farlane.fleet.placement.book import Book, Placed, Policy, Queued, Refused
 from farlane.fleet.simulation.trace import Arrival, Trace
 
@@ -49,14 +50,11 @@ class _Running:
 
 @dataclass
 class _Host:
-    throughput: float
-    since: float = 0.0
-    load: float = 0.0
-    sessions: dict[int, _Running] = field(default_factory=dict)
+    """What its sessions do. What they ask for is in the book."""
 
-    @property
-    def pace(self) -> float:
-        return 1.0 if self.load <= self.throughput else self.throughput / self.load
+    since: float = 0.0
+    pace: float = 1.0  # seconds of each session's work in a second, from `since` on
+    sessions: dict[int, _Running] = field(default_factory=dict)
 
 
 class Simulation:
@@ -75,7 +73,7 @@ class Simulation:
 
     def run(self) -> Report:
         for number, capacity in enumerate(self._trace.capacities):
-            self._hosts[f"h{number}"] = _Host(capacity.throughput)
+            self._hosts[f"h{number}"] = _Host()
             self._book.add_host(f"h{number}", capacity, 0.0)
         for arrival in self._trace.arrivals:
             self._at(arrival.at, lambda now, arrival=arrival: self._come(arrival, now))  # type: ignore[misc]
@@ -115,14 +113,15 @@ class Simulation:
         self.report.waits.append(now - arrival.at)
         host = self._hosts[placed.host]
         host.sessions[placed.number] = _Running(arrival, arrival.seconds + delay)
-        self._change(placed.host, placed.request.load, now, {placed.number})
+        self._change(placed.host, now, {placed.number})
 
-    def _change(self, name: str, load: float, now: float, fresh: set[int]) -> None:
-        """A session has begun or ended there: all go on at another pace."""
-        host = self._hosts[name]
-        before = host.pace
-        host.load = max(0.0, host.load + load)
+    def _change(self, name: str, now: float, fresh: set[int]) -> None:
+        """Sessions have begun or ended there, as the book has it: all go on at another pace."""
+        host, hosts = self._hosts[name], self._book.hosts
+        row = hosts.row(name)
+        before, load, throughput = host.pace, float(hosts.load[row]), float(hosts.throughput[row])
         elapsed, host.since = (now - host.since) * before, now
+        host.pace = 1.0 if load <= throughput else throughput / load
         same = host.pace == before
         for number, running in host.sessions.items():
             if number not in fresh:
@@ -142,13 +141,13 @@ class Simulation:
             return  # its pace has changed since, or its host has failed
         arrival = self._numbers.pop(number)
         del self._hosts[name].sessions[number]
-        self._change(name, -arrival.request.load, now, set())
         self.report.slowdowns.append((now - arrival.at) / arrival.seconds)
         self._left -= 1
         self._progress(1 - self._left / len(self._trace.arrivals))
         begun = time.thread_time()
         found = self._book.leave(number, now)
         self.report.decisions.append((time.thread_time() - begun) / max(1, len(found)))
+        self._change(name, now, set())
         for placed in found:
             self._start(placed, now)
 
@@ -160,7 +159,7 @@ class Simulation:
             del host.sessions[lost.number]
             arrival = self._numbers.pop(lost.number)
             self._at(now, lambda when, arrival=arrival: self._come(arrival, when))  # type: ignore[misc]
-        host.load, host.since = 0.0, now
+        host.pace, host.since = 1.0, now
         self._at(now + self._trace.repair, lambda when: self._return(number, when))
 
     def _return(self, number: int, now: float) -> None:
@@ -172,6 +171,6 @@ class Simulation:
         memory, throughput = float(hosts.memory.sum()), float(hosts.throughput.sum())
         if memory and throughput:
             self.report.memory.append((now, float((hosts.memory - hosts.free_memory).sum()) / memory))
-            work = sum(min(host.load, host.throughput) for host in self._hosts.values())
+            work = float(np.minimum(hosts.load, hosts.throughput).sum())
             self.report.work.append((now, work / throughput))
         self.report.queue.append((now, self._book.waiting))

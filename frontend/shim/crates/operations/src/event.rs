@@ -11,7 +11,10 @@
 
 use crate::graph::{self, capture};
 use crate::stream::{self, held};
-use crate::types::{EventHandle, StreamHandle};
+use crate::types::{
+    EventHandle, StreamHandle, EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_INTERPROCESS, EVENT_RECORD_EXTERNAL,
+    EVENT_WAIT_EXTERNAL,
+};
 use session::call::{Error, Outcome};
 use session::contexts;
 use session::function::DefaultStream;
@@ -24,12 +27,6 @@ use std::collections::HashMap;
 use std::ffi::{c_float, c_uint};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 use tape::generated_operations as operation;
-
-const BLOCKING_SYNC: c_uint = 1;
-const DISABLE_TIMING: c_uint = 2;
-const INTERPROCESS: c_uint = 4;
-/// cudaEventRecordExternal and cudaEventWaitExternal: of consequence in a capture only.
-pub const EXTERNAL: c_uint = 1;
 
 /// The latest record of an event.
 #[derive(Debug, Clone)]
@@ -162,11 +159,11 @@ pub unsafe fn create(event: *mut EventHandle) -> Outcome {
 }
 
 pub unsafe fn create_with_flags(event: *mut EventHandle, flags: c_uint) -> Outcome {
-    if event.is_null() || flags & !(BLOCKING_SYNC | DISABLE_TIMING | INTERPROCESS) != 0 {
+    if event.is_null() || flags & !(EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING | EVENT_INTERPROCESS) != 0 {
         return Err(Error::INVALID_VALUE);
     }
-    if flags & INTERPROCESS != 0 {
-        return Err(if flags & DISABLE_TIMING == 0 { Error::INVALID_VALUE } else { Error::NOT_SUPPORTED });
+    if flags & EVENT_INTERPROCESS != 0 {
+        return Err(if flags & EVENT_DISABLE_TIMING == 0 { Error::INVALID_VALUE } else { Error::NOT_SUPPORTED });
     }
     let events = events()?;
     let number = process::mint(HandleKind::Event)?;
@@ -204,7 +201,7 @@ pub unsafe fn record_with_flags(
     stream: StreamHandle,
     flags: c_uint,
 ) -> Outcome {
-    if flags & !EXTERNAL != 0 {
+    if flags & !EVENT_RECORD_EXTERNAL != 0 {
         return Err(Error::INVALID_VALUE);
     }
     record_flagged(default, event, stream, flags)
@@ -214,7 +211,7 @@ fn record_flagged(default: DefaultStream, event: EventHandle, stream: StreamHand
     let event = resolve(event)?;
     let stream = stream::resolve(default, stream)?;
     if capture::of(&stream) {
-        if flags & EXTERNAL != 0 {
+        if flags & EVENT_RECORD_EXTERNAL != 0 {
             return capture::add(&stream, graph::Work::EventRecord(event)).map(drop);
         }
         *event.captured() = Some(capture::tips(&stream)?);
@@ -242,7 +239,7 @@ pub fn record_in(event: &Event, stream: &Arc<Stream>) -> Outcome {
 /// Later work of the stream waits for the event.
 pub fn wait_for(event: &Arc<Event>, stream: &Arc<Stream>, flags: c_uint) -> Outcome {
     if capture::any() {
-        if flags & EXTERNAL != 0 && capture::of(stream) {
+        if flags & EVENT_WAIT_EXTERNAL != 0 && capture::of(stream) {
             return capture::add(stream, graph::Work::EventWait(event.clone())).map(drop);
         }
         if let Some((id, nodes)) = event.in_capture() {
@@ -292,7 +289,7 @@ pub unsafe fn elapsed_time(ms: *mut c_float, start: EventHandle, end: EventHandl
     let (start, end) = (resolve(start)?, resolve(end)?);
     start.check_not_captured()?;
     end.check_not_captured()?;
-    if (start.flags | end.flags) & DISABLE_TIMING != 0 || start.context != end.context {
+    if (start.flags | end.flags) & EVENT_DISABLE_TIMING != 0 || start.context != end.context {
         return Err(Error::INVALID_RESOURCE_HANDLE);
     }
     held::advance()?;

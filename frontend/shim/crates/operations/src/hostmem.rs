@@ -21,6 +21,7 @@ pub use ranges::Range;
 
 use crate::managed;
 use crate::memory::Addresses;
+use crate::types::{HOST_ALLOC_MAPPED, HOST_ALLOC_PORTABLE, HOST_ALLOC_WRITE_COMBINED};
 use ranges::{Pinned, Place};
 use session::call::{Error, Outcome};
 use session::{log, process, work};
@@ -31,10 +32,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// What CUDA aligns page-locked memory to.
 const PAGE: usize = 4096;
 
-/// cudaHostAllocPortable, Mapped, WriteCombined.
-const ALLOCATE_FLAGS: u32 = 7;
-/// Of either.
-const MAPPED: u32 = 2;
+const ALLOCATE_FLAGS: u32 = HOST_ALLOC_PORTABLE | HOST_ALLOC_MAPPED | HOST_ALLOC_WRITE_COMBINED;
 
 /// All that was ever registered lies in `[LOW, HIGH)`.
 static LOW: AtomicUsize = AtomicUsize::new(usize::MAX);
@@ -66,7 +64,7 @@ pub fn holds(start: usize, length: usize) -> bool {
 
 /// Whether a device could write to any pinned range without a call of the program: it is mapped, or registered.
 pub fn any_device_written() -> bool {
-    let written = |range: &Range| range.place == Place::Registered || range.flags & MAPPED != 0;
+    let written = |range: &Range| range.place == Place::Registered || range.flags & HOST_ALLOC_MAPPED != 0;
     managed::any() || pinned().0.values().any(written)
 }
 

@@ -17,7 +17,8 @@ use crate::device;
 use crate::event;
 use crate::graph::capture as capturing;
 use crate::types::{
-    DevResource, DevResourceType, EventHandle, StreamHandle, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
+    DevResource, DevResourceType, EventHandle, StreamHandle, EVENT_WAIT_EXTERNAL, STREAM_LEGACY, STREAM_NON_BLOCKING,
+    STREAM_PER_THREAD,
 };
 use session::call::{give, Error, Outcome};
 use session::function::DefaultStream;
@@ -183,7 +184,7 @@ pub unsafe fn query(default: DefaultStream, stream: StreamHandle) -> Outcome {
 }
 
 pub unsafe fn wait_event(default: DefaultStream, stream: StreamHandle, event: EventHandle, flags: c_uint) -> Outcome {
-    if flags & !event::EXTERNAL != 0 {
+    if flags & !EVENT_WAIT_EXTERNAL != 0 {
         return Err(Error::INVALID_VALUE);
     }
     let stream = resolve(default, stream)?;

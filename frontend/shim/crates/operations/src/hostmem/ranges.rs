@@ -1,13 +1,14 @@
 //! The pinned ranges of host memory: which there are, where each came from, and that they are disjoint.
 
 use crate::allocator::new_id;
+use crate::types::{HOST_REGISTER_IO_MEMORY, HOST_REGISTER_MAPPED, HOST_REGISTER_PORTABLE, HOST_REGISTER_READ_ONLY};
 use session::call::{Error, Outcome};
 use session::contexts;
 use std::collections::BTreeMap;
 
-/// cudaHostRegisterPortable, Mapped, IoMemory, ReadOnly.
-const REGISTER_FLAGS: u32 = 15;
-const IO_MEMORY: u32 = 4;
+const REGISTER_FLAGS: u32 =
+    HOST_REGISTER_PORTABLE | HOST_REGISTER_MAPPED | HOST_REGISTER_IO_MEMORY | HOST_REGISTER_READ_ONLY;
+
 /// One pinned range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
@@ -64,7 +65,7 @@ impl Pinned {
         if start == 0 || size == 0 || start.checked_add(size).is_none() || flags & !REGISTER_FLAGS != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        if flags & IO_MEMORY != 0 {
+        if flags & HOST_REGISTER_IO_MEMORY != 0 {
             return Err(Error::NOT_SUPPORTED);
         }
         if self.overlaps(start, size) {
@@ -109,7 +110,7 @@ mod tests {
         for (start, size, flags) in [(0, 8, 0), (8, 0, 0), (usize::MAX, 2, 0), (8, 8, 16)] {
             assert_eq!(pinned.register(start, size, flags), Err(Error::INVALID_VALUE));
         }
-        assert_eq!(pinned.register(8, 8, IO_MEMORY), Err(Error::NOT_SUPPORTED));
+        assert_eq!(pinned.register(8, 8, HOST_REGISTER_IO_MEMORY), Err(Error::NOT_SUPPORTED));
         assert!(pinned.0.is_empty());
     }
 }
