@@ -121,7 +121,7 @@ class _Version(argparse.Action):
 def have_standard_streams() -> None:
     """Opens /dev/null in the place of standard streams that are closed, for us and for what we start.
 
-    Without it the next pipe or socket takes the number 0, 1 or 2, and whoever writes to standard output writes into it.
+    Without it the next pipe or socket takes the number 0, 1 or 2, and code that writes to standard output writes into it.
     """
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor <= 2:

@@ -1,6 +1,6 @@
 """The embedded host: a host of our own in a child process, on a private Unix socket, for one `farlane run`.
 
-Owns the child and its socket's folder (mode 0700). The child is told to die with us, so nothing is left behind even when
+Owns the child and its socket's folder (mode 0700). The kernel of the system ends the child with us, so nothing is left behind even when
 this process is killed. It runs a module by name: the frontend does not import the backend.
 """
 
@@ -22,7 +22,7 @@ from farlane.frontend.errors import UserError
 SERVE_MODULE = "farlane.backend.commands.serve"
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
-ABANDONED_SECONDS = 0.25  # for a host whose guest has been ended by a signal: nobody waits for its work
+ABANDONED_SECONDS = 0.25  # for a host whose guest has been ended by a signal: no guest waits for its work
 MODEL_VARIABLE = "FARLANE_SIM_MODEL"  # the host models what the program did, and writes a report when its session ends: that is work, however long it takes
 
 
@@ -130,7 +130,7 @@ class EmbeddedHost:
         """Ends the host, and waits until it has: for so long, or without a limit where its report is still to come. Idempotent.
 
         Args:
-            abandoned: nobody wants what it still does for its guest.
+            abandoned: its guest has ended, so its work is of no use.
         """
         if self._process is not None:
             if self._process.poll() is None:

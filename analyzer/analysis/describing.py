@@ -202,7 +202,7 @@ class Describer:
         return self._on_the_way
 
     def _fixed(self, call: CudaCall) -> dict[str, Value]:
-        """What a call's arguments are in its own function, whoever calls that."""
+        """What a call's arguments are in its own function, whichever caller it has."""
         known = self._own.get(call.site)
         if known is None:
             known = self._own[call.site] = self._found_fixed(call)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-# Proofs rest on these. Assumed: nobody has replaced them by functions that do something else.
+# Proofs rest on these. Assumed: the program has not replaced them by functions that do something else.
 TRUSTED = """
 . -> h: malloc valloc _Znwm _Znam
 . . -> h: calloc aligned_alloc memalign _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from farlane.analyzer.values.expression import INITIAL, OPAQUE, Value
 
-BY_HANDLE = -1  # a launch's kernel where it is told by a handle, which is one of the arguments
+BY_HANDLE = -1  # a launch's kernel where a handle names it, which is one of the arguments
 
 
 class CudaCall(NamedTuple):

@@ -114,7 +114,7 @@ class Computed:
                 continue
             at = slot + 8
             while (callee := self._entry(at)) is not None:
-                if callee.name not in NEVER_RETURNS:  # a pure virtual function is nobody's
+                if callee.name not in NEVER_RETURNS:  # a pure virtual function has no function
                     tables[at - slot - 8][callee] = None
                 at += 8
         return tables

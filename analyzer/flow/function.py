@@ -63,7 +63,7 @@ class Analysis:
         self._arguments = None
 
     def arguments(self, site: int) -> dict[str, Value]:
-        """What a CUDA call of the function's own is given, whoever calls that; nothing where there is none at
+        """What a CUDA call of the function's own is given, whichever caller that has; nothing where there is none at
         `site`."""
         if self._arguments is None:
             self._arguments = {}

@@ -2,7 +2,7 @@
 point.
 
 The summary of any other function repeats its stores one by one; here that would never end, as each depth stores at
-addresses of its own. What is told instead is through which of the pointers that the function is given, or finds in
+addresses of its own. What the analysis says instead is through which of the pointers that the function is given, or finds in
 memory at its entry, it may store at all. It is found for all functions of a circle of calls together: at first none of
 them is taken to store anything, then each is analyzed with what is known of the others, until nothing is added. What
 holds then for a call if it holds for the calls inside holds at every depth.
@@ -140,7 +140,7 @@ class Circles:
     def _origins(self, analysis: Analyzed, address: Value) -> set[Value] | None:
         """The values at a function's entry of which an address may be made; None: it may be made of others.
 
-        The function's own frame and what it allocated are nobody else's, so they are none of them.
+        The function's own frame and what it allocated belong to it alone, so they are none of them.
         """
         found: set[Value] = set()
         seen: set[Value] = set()

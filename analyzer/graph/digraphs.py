@@ -1,6 +1,6 @@
 """Graphs as NetworkX's: control flow, loops, calls; and their texts as GraphML and DOT.
 
-The analyzer's own passes work on `ControlFlow` and `Structure`, which are made faster; these graphs are for whoever
+The analyzer's own passes work on `ControlFlow` and `Structure`, which are made faster; these graphs are for those who
 wants to go on with NetworkX. All attributes are numbers, texts and truth values, so every format can hold them.
 NetworkX is imported late: that takes longer than most programs take to analyze.
 """

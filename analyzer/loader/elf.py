@@ -64,7 +64,7 @@ def load_bytes(content: bytes, name: str) -> Image:
         raise AnalysisError(f"{name}: {error}") from error
     except MemoryError:
         raise
-    except Exception as error:  # of a kind that nobody thought of
+    except Exception as error:  # of a kind not thought of
         raise AnalysisError(f"{name}: not an intact ELF file ({type(error).__name__}: {error})") from error
 
 

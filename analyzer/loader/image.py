@@ -141,7 +141,7 @@ class Image:
         return bool(self.segments) and self.segments[0].start <= number <= self.end
 
     def anchor(self) -> int | None:
-        """A slot in `pointers` that the loader fills in and nobody writes: what it holds tells where the file is
+        """A slot in `pointers` that the loader fills in and nothing else writes: what it holds tells where the file is
         loaded."""
         for segment in self.segments:
             if segment.name == ".init_array":

@@ -5,7 +5,7 @@ are worth sending. Permissions are others' to prove; here they are only attached
 site.
 
 One entry of the manifest stands for one return address, but a call in a called function may be reached through several
-chains of calls. It belongs to the loop that the shortest chain leads from. Values at the call are told by the frame, so
+chains of calls. It belongs to the loop that the shortest chain leads from. The frame says the values at the call, so
 they are left out unless there is no chain at all.
 
 Source: protos/manifest.md.
@@ -189,7 +189,7 @@ class _Tables:
         """Call instruction -> the innermost loop that it is in.
 
         A function that ends by jumping to one of several functions of the runtime is one call instruction with several
-        names: nothing is told of it.
+        names: the manifest says nothing of it.
         """
         places: dict[int, _Place] = {}
         names: dict[int, set[str]] = {}

@@ -2,7 +2,7 @@
 
 Owns the rewriting of an ELF file. What the program loads is not touched: the note, a longer table of section names and
 the table of sections are put behind the file's end, and the header points there. Only the header's e_shoff and e_shnum
-change in front of that, so addresses, offsets, the build-id and other notes stay. Whoever reads its own file from the
+change in front of that, so addresses, offsets, the build-id and other notes stay. A program that reads its own file from the
 end backwards (a self-extracting archive) would be confused, so a file with data behind its tables is refused.
 
 Source: System V ABI, chapter 4; protos/manifest.md, "Where it is found".

@@ -1,4 +1,4 @@
-"""Where manifests are kept, and writing files so that nobody sees half of one.
+"""Where manifests are kept, and writing files so that no reader sees half of one.
 
 The cache is `$XDG_CACHE_HOME/farlane/manifests/<revision>/<identity in hex>.manifest`. The revision is a digest of the
 analyzer's own

@@ -23,7 +23,7 @@ class IdentityKind(enum.IntEnum):
 
 
 class Permission(enum.IntFlag):
-    """What the shim may do at a site; proven by whoever gives it."""
+    """What the shim may do at a site; proven by the code that gives it."""
 
     NONE = 0
     LOCAL_SYNC = 1

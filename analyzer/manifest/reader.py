@@ -1,6 +1,6 @@
 """Reading a manifest: every rule of the format is checked, and the first that is broken is named.
 
-For bytes that nobody vouches for: bounded by their own length, never anything but a `Manifest` or a `ManifestError`.
+For bytes that may be anything: bounded by their own length, never anything but a `Manifest` or a `ManifestError`.
 Shares no layout with the writer.
 
 Source: protos/manifest.md, "Layout".

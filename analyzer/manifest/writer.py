@@ -29,7 +29,7 @@ from farlane.analyzer.postfix import check
 _MAGIC = b"FARLANEM"
 _VERSION, _WITH_SLICES, _WITH_JOINED_COPIES = 2, 3, 4
 _NONE = 0xFFFFFFFF
-_TEXT_BYTES = 4096  # kernels' symbols are long; beyond this nobody reads them
+_TEXT_BYTES = 4096  # kernels' symbols are long; no reader needs more
 
 
 def write(manifest: Manifest) -> bytes:

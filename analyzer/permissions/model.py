@@ -15,7 +15,7 @@ class Permission:
         return_address: where the call returns to: what the manifest knows the site by.
         function, header: entry of the function and header of the innermost loop that the site is in.
         loops: the loops, as (function, header), for which `defer_read` was proven of a site in a called function:
-            `more` asks which calls led to the site. Empty: it was proven for `header` alone, whoever calls its
+            `more` asks which calls led to the site. Empty: it was proven for `header` alone, for every caller of its
             function.
         local_sync: LOCAL_SYNC of protos/manifest.md.
         defer_read: DEFER_READ; then `more` is there.

@@ -108,7 +108,7 @@ class Memory:
             there; None: anywhere.
         made_of: of what a value of a called function is made as an address, by values of its caller (given.py).
         separate: whether a pointer that the function was given, or that was read from memory, is taken to point into an
-            object of its own, which nobody reaches by a pointer from elsewhere, and which is none of the frame, but for
+            object of its own, which no code reaches by a pointer from elsewhere, and which is none of the frame, but for
             arrays that were given; whether what is stored at a computed place of the own frame is taken to stay in that
             frame; and whether a store at a computed place of the frame is taken to leave alone what has another size
             there, and what the place is computed from; whether output leaves alone what the program itself stores in

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
 from farlane.backend.host import fairness as shares
 from farlane.backend.host.accounts import Accounts, How, Totals, Usage
-from farlane.backend.host.allowances import Allowance, Allowances, Limits, Used
-from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.allowances import Allowance, Allowances, Used
+from farlane.backend.host.applicant import ANY, Applicant
 from farlane.backend.host.fairness import Fairness, Served, Terms
 from farlane.backend.host.greeting import Greeting, Reason, Refused, check, common_version
 from farlane.backend.host.manifests import ManifestStore, Objects
@@ -164,32 +164,8 @@ class Host:
         with self._lock:
             return [session for session in self._open.values() if session is not None]
 
-    def admit(
-        self,
-        greeting: Greeting,
-        peer: str = "",
-        *,
-        quota: int | None = None,
-        entrance: Entrance | None = None,
-        priority: int | None = None,
-        resumption: Resumption | None = None,
-        guest: str = "",
-        terms: Terms | None = None,
-        patience: Patience | None = None,
-        limits: Limits | None = None,
-    ) -> Admission:
+    def admit(self, greeting: Greeting, applicant: Applicant = ANY) -> Admission:
         """Opens a session.
-
-        Args:
-            peer: the transport's name of the guest's address.
-            quota: the guest's own limit of device memory, below the host's.
-            entrance: of the session's process, for a guest that comes by TLS.
-            priority: the highest that the guest may have, by its token.
-            resumption: where the session outlives its connection; its process has to know.
-            guest: a name for who comes, by which code is kept that the session's process compiles; empty: it is not known.
-            terms: what it may have of the device's time, by its token.
-            patience: how the guest waits where the host is full; None: it does not.
-            limits: what all sessions of its token may have together.
 
         Raises:
             CallGone: the guest has waited, and given up.
@@ -197,18 +173,16 @@ class Host:
         """
         tape_version = common_version(greeting)
         check(greeting)
-        level = priority_of(greeting.priority, priority, self.guest_priority)
-        name = self._reserve(level, patience)
+        level = priority_of(greeting.priority, applicant.priority, self.guest_priority)
+        name = self._reserve(level, applicant.patience)
         try:
-            most = self.quota if quota is None else min(quota, self.quota)
-            allowance = self._allowances.join(name, limits, most, CACHE_BYTES)
-            session, description = self._open_session(
-                name, tape_version, greeting, allowance, entrance, resumption, guest
-            )
+            most = self.quota if applicant.quota is None else min(applicant.quota, self.quota)
+            allowance = self._allowances.join(name, applicant.limits, most, CACHE_BYTES)
+            session, description = self._open_session(name, tape_version, greeting, allowance, applicant)
         except BaseException:
             self._forget(name)
             raise
-        self._share(session, dataclasses.replace(terms or self.guest_terms, priority=level))
+        self._share(session, dataclasses.replace(applicant.terms or self.guest_terms, priority=level))
         self._accounts.opened(name, greeting.program, greeting.pid)
         with self._lock:
             self._open[name] = session
@@ -221,7 +195,7 @@ class Host:
         )  # fmt: skip
         manifests = None
         if self.manifests is not None and greeting.mode == "loops":
-            manifests = self.manifests.open(peer, greeting.objects)
+            manifests = self.manifests.open(applicant.peer, greeting.objects)
         return Admission(
             session,
             tape_version,
@@ -312,9 +286,7 @@ class Host:
         tape_version: int,
         greeting: Greeting,
         allowance: Allowance,
-        entrance: Entrance | None,
-        resumption: Resumption | None,
-        guest: str,
+        applicant: Applicant,
     ) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images, allowance.images), greeting.checks
         most, payloads = allowance.memory, allowance.payloads
@@ -322,9 +294,9 @@ class Host:
             said = None if self._spans is None else functools.partial(self._spans, name)
             return open_session(self.device, most, images, name, tape_version, checks, said, payloads), self.description
         try:
-            digests = greeting.module_digests
+            digests, entrance, resumption = greeting.module_digests, applicant.entrance, applicant.resumption
             return self.device.open(
-                name, tape_version, most, checks, images, digests, entrance, resumption, guest, payloads
+                name, tape_version, most, checks, images, digests, entrance, resumption, applicant.guest, payloads
             )
         except BaseException:
             images.close()

@@ -4,7 +4,7 @@ Owns the store (files below one folder), what is asked for at admission, the par
 process at a time in which the analyzer runs: it is no part of the host, because what it reads is a stranger's. An upload that is
 broken, or that is not what its identity says, costs only itself: it is dropped, and the session goes on.
 
-A build-id proves nothing: whoever uploads can put any into a file. So a manifest is handed only to guests of the address that
+A build-id proves nothing: a guest that uploads can put any into a file. So a manifest is handed only to guests of the address that
 uploaded the file (the part of the peer's name in front of the port; all guests of Unix sockets are one user's).
 
 Locking: one lock for the bookkeeping; no file is read or written and no process waited for while it is held.

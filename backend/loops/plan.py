@@ -3,7 +3,7 @@
 Owns the resolving of handles for all iterations at once, and the unrolling of inner loops whose count is fixed and small: a hole of an
 inner loop is then a sum of the outer one's columns. Kept payloads that change from iteration to iteration become places in the host's
 memory. Declines (None) what a device cannot be asked to repeat: handles or shapes that change from iteration to iteration, large reads, objects that are
-made, handles that are not there. Whoever replays such a template record by record finds
+made, handles that are not there. The replay of such a template, record by record, finds
 the errors where they belong.
 
 A plan holds the objects behind handles: the plane drops it when one of them may have ended (`plans` in tape.toml).

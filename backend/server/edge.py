@@ -36,7 +36,7 @@ log = logging.getLogger("farlane.server")
 
 CALLS_OF_PROCESS = 8  # its session's, and those of a guest that comes again
 SPARE_CALLS = 8  # for descriptions and refusals while every session is taken
-SPARE_CONNECTIONS = 64  # on which nobody calls: each costs a thread
+SPARE_CONNECTIONS = 64  # without a call: each costs a thread
 KEEPALIVE_SECONDS, KEEPALIVE_TIMEOUT_SECONDS = 30.0, 20.0
 _FRAMING_BYTES = 64 << 10  # room for a message's other fields
 

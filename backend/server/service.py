@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.accounts import How
+from farlane.backend.host.applicant import Applicant
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import (
     Elsewhere,
@@ -214,18 +215,18 @@ class Service:
         resumption = None
         if self._grace > 0 and first.resumes and not call.peer.startswith("unix:"):
             resumption = Resumption(secrets.token_bytes(SECRET_BYTES), self._grace)
-        admission = self._host.admit(
-            first,
+        applicant = Applicant(
             call.peer,
+            grant.guest,
             quota=grant.memory,
-            entrance=entrance,
             priority=grant.priority,
-            resumption=resumption,
-            guest=grant.guest,
             terms=grant.terms,
-            patience=_Patience(call) if first.waits else None,
             limits=grant.limits,
+            patience=_Patience(call) if first.waits else None,
+            entrance=entrance,
+            resumption=resumption,
         )
+        admission = self._host.admit(first, applicant)
         session = admission.session
         ended = _FAILED
         if resumption is not None:

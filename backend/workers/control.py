@@ -153,7 +153,7 @@ class Control:
         self._socket.settimeout(seconds)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # whoever waits for a message finds the end
+        with contextlib.suppress(OSError):  # a thread that waits for a message finds the end
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 

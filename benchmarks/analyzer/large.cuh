@@ -1,5 +1,5 @@
 // A program with much host code that reaches CUDA: a loop with many of Thrust's algorithms, for several types of elements.
-// benchmarks/analyzer.py compiles and analyzes it; nobody runs it.
+// benchmarks/analyzer.py compiles and analyzes it; it is never run.
 #pragma once
 
 #include <thrust/adjacent_difference.h>

@@ -2,7 +2,7 @@
 
 Owns the record of a measurement (`Record`, which goes through JSON) and the order of runs: the modes alternate, so that what
 else the machine does hits all of them; a ratio between modes is the median of the ratios of one turn's runs. Wall time is
-a process's, from its start to its end, as whoever starts the program sees it. Each mode of a program runs until its
+a process's, from its start to its end, as its user sees it. Each mode of a program runs until its
 turns or its seconds are used up, at least once; the two modes that defer go on in pairs until their ratio is known to about a per cent (ratios.py) or
 more seconds are used up. The first, unmeasured, run fills the host's cache of compiled kernels. The host compiles kernels by tier 2 at once
 (FARLANE_JIT_TIERS=off): else a mode whose runs come later would have faster kernels.

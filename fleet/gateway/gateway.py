@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from farlane.backend.device.base import Description
-from farlane.backend.host.allowances import Limits
-from farlane.backend.host.entrance import Entrance, Resumption
+from farlane.backend.host.applicant import ANY, Applicant
 from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import Elsewhere, Greeting, Reason, Refused, check, common_version
 from farlane.backend.host.host import Admission, Host
@@ -136,20 +135,7 @@ class Gateway(Host):
         with self._waiting_lock:
             return len(self._guests)
 
-    def admit(
-        self,
-        greeting: Greeting,
-        peer: str = "",
-        *,
-        quota: int | None = None,
-        entrance: Entrance | None = None,
-        priority: int | None = None,
-        resumption: Resumption | None = None,
-        guest: str = "",
-        terms: Terms | None = None,
-        patience: Patience | None = None,
-        limits: Limits | None = None,
-    ) -> Admission:
+    def admit(self, greeting: Greeting, applicant: Applicant = ANY) -> Admission:
         """Never gives an admission.
 
         Raises:
@@ -160,14 +146,14 @@ class Gateway(Host):
         check(greeting)
         if not greeting.follows:
             raise Refused(Reason.VERSION, _OLD)
-        entry = self.gate.known(guest) if self.gate is not None else None
-        terms = terms or self.guest_terms
+        entry = self.gate.known(applicant.guest) if self.gate is not None else None
+        terms, limits = applicant.terms or self.guest_terms, applicant.limits
         request = Request(
             owner=entry.name if entry else GUESTS,
             device=self.description.backend,
-            memory=self.quota if quota is None else quota,
+            memory=self.quota if applicant.quota is None else applicant.quota,
             load=self._load,
-            priority=priority_of(greeting.priority, priority, self.guest_priority),
+            priority=priority_of(greeting.priority, applicant.priority, self.guest_priority),
             images=tuple(digest.hex() for digest in greeting.module_digests),
         )
         together = book.Limits(
@@ -177,9 +163,9 @@ class Gateway(Host):
         )
         for _ in range(ATTEMPTS):
             began = time.perf_counter()
-            place, waited = self._place(request, together, patience)
+            place, waited = self._place(request, together, applicant.patience)
             try:
-                token = self._announce(place, request, terms, guest, limits)
+                token = self._announce(place, request, terms, applicant)
             except HostGone as gone:
                 log.warning("the host %s takes no session: %s", place.host, gone)
                 self._fleet.leave(place.number)
@@ -195,9 +181,9 @@ class Gateway(Host):
         self._watcher.join()
         super().close()
 
-    def _announce(self, place: Place, request: Request, terms: Terms, guest: str, limits: Limits | None) -> str:
+    def _announce(self, place: Place, request: Request, terms: Terms, applicant: Applicant) -> str:
         """Tells the host who comes; gives the token that the guest shows there. Raises HostGone."""
-        token = new_token()
+        token, limits = new_token(), applicant.limits
         entry = Entry(
             name=_name(request, place),
             digest=digest_of(token.encode()),
@@ -211,7 +197,7 @@ class Gateway(Host):
             payloads=limits.payloads if limits else None,
             images=limits.images if limits else None,
         )
-        self._fleet.expect(place, request, entry, COMING_SECONDS, guest)
+        self._fleet.expect(place, request, entry, COMING_SECONDS, applicant.guest)
         return token
 
     def _place(self, request: Request, limits: book.Limits, patience: Patience | None) -> tuple[Place, bool]:

@@ -389,7 +389,7 @@ class LoopValues:
         following = [value for source, value in inputs.items() if source in self._loop.blocks]
         found = self._all(following, block)
         if len(set(following)) != 1:
-            # Which of them comes is told by the branches of the iteration, all of them.
+            # The branches of the iteration, all of them, say which of them comes.
             for each in sorted(self._loop.blocks & self._result.tests.keys()):
                 edges = self._structure.flow.blocks[each].edges
                 if sum((each, edge.target) in self._result.executed for edge in edges) > 1:

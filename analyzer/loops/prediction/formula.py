@@ -1,6 +1,6 @@
 """Making formulas and evaluating them; what a formula is, `model.py` says.
 
-Constants are folded, nothing else: formulas are small, and whoever compiles them need not be clever.
+Constants are folded, nothing else: formulas are small, and their compiler need not be clever.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the later launches of an iteration are passed, told at the iteration's first launch.
 
-Owns for which loops this is looked for, and that it is told of all their arguments or of none. A value is a symbol, so
+Owns for which loops this is looked for, and that the manifest has all their arguments or none. A value is a symbol, so
 what a place holds at the first call instruction is right where it is the same symbol as what the later call is passed:
 a variable of the loop's head has one value in an iteration, and what the iteration makes anew on the way has a symbol
 of its own. What memory holds is taken only where nothing on the way may change it. Predictions only.
@@ -59,7 +59,7 @@ class LaterLaunches:
         self._values, self._continuations, self._calls = values, continuations, calls
 
     def of(self, described: Sequence[Call]) -> tuple[tuple[Foretold, ...], ...]:
-        """By call, what is told of its arguments at the first call; () when something is not known."""
+        """By call, what the manifest says of its arguments at the first call; () when something is not known."""
         locator = self._continuations.locator(self._calls[0])
         found: list[tuple[Foretold, ...]] = [()]
         for call, known in zip(self._calls[1:], described[1:], strict=True):

@@ -195,7 +195,7 @@ class State:
 
     def touched(self, address: Value) -> Objects:
         """The objects that an access at an address may be to."""
-        # An address of an object that nobody else knows is always based on it; a number may be any other.
+        # An address of an object that no other code knows is always based on it; a number may be any other.
         objects = address.objects or IN_OUTSIDE
         if OUTSIDE in objects:
             objects |= self.escaped

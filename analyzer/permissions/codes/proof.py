@@ -239,7 +239,7 @@ class _Proven(Tracker):
         place = self.place(block, instruction, operand)
         if isinstance(place, int):
             return place if operand.size >= 4 else None
-        # A cell that nobody else can look at.
+        # A cell that no other code can look at.
         return None if self._regions.before[block.start].escaped & {FRAME, ANYTHING} else place
 
     def _cell(self, block: Block, instruction: Instruction, operand: Memory) -> tuple[int, int] | None:

@@ -1,13 +1,13 @@
 """A function with some calls replaced by what they call: for a copy that stands in a callee of the loop's function.
 
-`walk` executes callees in place, so what it found of an activation is told in the caller's frame already. Here the
+`walk` executes callees in place, so what it found of an activation is in the terms of the caller's frame already. Here the
 graphs of the activations on one chain of calls become one graph: the block with the call is cut behind it, leads to the
 callee's entry, and the callee's returns lead to the rest. All further questions are asked of that graph as of any
 function's.
 
 A site in a callee may be reached by other chains as well. Which one it was, the return addresses on the stack say:
 `guard` is the condition. It identifies the activations because the functions on the chain are called by calls: one that
-ends in a jump to another function of this file, or to nobody knows where, is refused.
+ends in a jump to another function of this file, or to an unknown place, is refused.
 """
 
 from __future__ import annotations

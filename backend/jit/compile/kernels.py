@@ -54,7 +54,7 @@ class CompiledKernel:
         return int(self._run(ctypes.addressof(launch), ctypes.addressof(worker.state)))
 
 
-# Most recently used last. A kernel that falls out is unloaded when nobody runs or holds it any more.
+# Most recently used last. A kernel that falls out is unloaded when no launch runs or holds it any more.
 _compiled: OrderedDict[str, CompiledKernel] = OrderedDict()
 MAX_LOADED = 1024
 _lock = threading.Lock()

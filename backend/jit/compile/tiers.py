@@ -81,7 +81,7 @@ class Compiler:
                 thread = threading.Thread(target=self._work, name="tier-2-compiler", daemon=True)
                 try:
                     thread.start()
-                except RuntimeError as error:  # the system's limit of threads or memory; whoever asks next tries again
+                except RuntimeError as error:  # the system's limit of threads or memory; the next request tries again
                     _log.warning("kernel %s stays in tier 1 for now: %s", demangled(use.name), error)
                     return
                 self._thread = thread

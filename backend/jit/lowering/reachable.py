@@ -66,7 +66,7 @@ class Reachable:
         return body if self.options.checks or self.options.touches else promotion.promoted(body)
 
     def _inline(self) -> None:
-        """Puts functions that wait or have barriers where they are called, and forgets those that nobody calls any more."""
+        """Puts functions that wait or have barriers where they are called, and forgets those that have no caller any more."""
         parsed = inlining.inlined(self.bodies, self.calls, self.module.functions, self.name, self._called_apart, spins)
         if parsed == self.bodies:
             return

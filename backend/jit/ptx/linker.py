@@ -2,7 +2,7 @@
 
 Owns symbol resolution between units (relocatable device code): which definition a name means, names that are a unit's own, declarations
 that a definition replaces. Works on the text's top-level statements; bodies are not parsed, only names in them are changed. What is
-undefined in the end stays a declaration: whoever needs it reports it (the device for variables, the compiler for functions; a check of the module both).
+undefined in the end stays a declaration: what needs it reports it (the device for variables, the compiler for functions; a check of the module both).
 
 Rules: a name with .visible is the program's, and defined once; .weak gives way to it, and else the first one counts, as with .common; a
 name without either belongs to its unit, and is renamed where another unit has it too; .extern is satisfied by any unit's definition.
@@ -113,7 +113,7 @@ def _definitions(units: list[list[_Statement]]) -> dict[str, tuple[int, _Stateme
 
 
 def _kept(item: _Statement, number: int, chosen: dict[str, tuple[int, _Statement]]) -> bool:
-    """Whether a statement about shared names stays: the definition that counts, and declarations of what nobody defines or of functions."""
+    """Whether a statement about shared names stays: the definition that counts, and declarations of what no unit defines or of functions."""
     if item.defines:
         owned = [chosen[name][1] is item for name in item.names]
         if any(owned) and not all(owned):

@@ -2,7 +2,7 @@
 
 An address of shared::cluster has 32 bits: where in the shared memory, and whose above bit RANK_SHIFT. 0 is the block that uses the address,
 so that an address of a block's own shared memory is one of its cluster's too; else it is one more than the rank. What `mapa` gives names
-its block, whoever uses it. A generic address has the same bits in the window of shared memory.
+its block, whichever block uses it. A generic address has the same bits in the window of shared memory.
 
 A launch's blocks are numbered cluster by cluster, and a cluster's by their ranks (cluster.ll): a worker that takes as many as a cluster
 has takes a whole one, and keeps all of them alive until the last has ended.

@@ -103,7 +103,7 @@ class _Growth:
 
 
 def _named(bodies: Mapping[str, Body], kernel: str) -> set[str]:
-    """What is still called by name, from the kernel on. A pointer may lead to any other function, most of which nobody calls: they stay short."""
+    """What is still called by name, from the kernel on. A pointer may lead to any other function, most of which have no caller: they stay short."""
     seen: set[str] = set()
     stack = [kernel]
     while stack:

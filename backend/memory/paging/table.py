@@ -2,7 +2,7 @@
 
 Tables take frames of 4 KiB of a region of their own, which `words` backs; the frames they map are physical addresses that nothing here reads or writes.
 An entry is written whole, and a range is checked before the first entry of it is written: a map or unmap that fails has changed nothing.
-Whoever takes a mapping away tells the TLBs (`TlbModel.invalidate`). Not thread-safe: one owner.
+The code that takes a mapping away tells the TLBs (`TlbModel.invalidate`). Not thread-safe: one owner.
 """
 
 from __future__ import annotations

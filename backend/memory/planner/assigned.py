@@ -1,4 +1,4 @@
-"""Objects share segments of the memory as a plan says (S4): whoever is in the segment of the one that is wanted goes.
+"""Objects share segments of the memory as a plan says (S4): the object that is in the segment of the one that is wanted goes.
 
 A plan is made when a future becomes known. Where it says nothing (no plan is possible, an object that it does not know, a segment whose objects are all needed now),
 the object that is needed last goes. Objects that are in no plan take memory that the plan counts on; so they go before any object of it.

@@ -59,7 +59,7 @@ class SlotAllocator:
         self._possible: set[int] = set()  # sizes that an empty core can serve, as far as they were asked
 
     def step(self, releases: Iterable[int] = (), requests: Iterable[tuple[int, int]] = ()) -> list[tuple[int, Span]]:
-        """Releases first, then whoever fits, in order of arrival. Returns (owner, span) of those who got theirs.
+        """Releases first, then the requests that fit, in order of arrival. Returns (owner, span) of those who got theirs.
 
         Raises SlotError for a request that no empty core could serve, and for a release of nothing; the state is then as before.
         """

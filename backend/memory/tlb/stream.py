@@ -3,7 +3,7 @@
 One request per distinct page and warp instruction is the exact reference. `compress` leaves out requests that must find their page in the private TLB
 or on its way there; what that changes is measured, not assumed (benchmarks/memory/tlb.py).
 
-Whoever records touches appends (core, page) pairs in any interleaving of the cores, as long as each core's own order is kept: `Stream.of` sorts by core.
+A recorder of touches appends (core, page) pairs in any interleaving of the cores, as long as each core's own order is kept: `Stream.of` sorts by core.
 """
 
 from __future__ import annotations

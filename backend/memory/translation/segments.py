@@ -2,7 +2,7 @@
 
 The memory is what it was given: `capacity` bytes at first, and what `grow` adds, anywhere. It is handed out in granules. A task takes as much as it needs from wherever
 it is free, lowest addresses first, and gets one range of addresses for it: nothing that is there has to move. The table's groups say where the parts are.
-Ranges end wholly or in part, and several ranges change in one edit (`remap`): what one task loses another may get, in one step for whoever looks.
+Ranges end wholly or in part, and several ranges change in one edit (`remap`): what one task loses another may get, in one step for every lookup.
 
 Owns its table and the list of free segments. A task's range begins at `base` unless it asks for another address. One owner; lookups in the table from any thread.
 """

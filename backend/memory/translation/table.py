@@ -4,7 +4,7 @@ Edits are atomic. `with table.edit() as edit:` collects changes; they take effec
 sees the state before or after all of them: it reads one reference, which an edit replaces. Edits exclude each other; lookups take no lock, but for the first
 one behind an edit, which compiles the ranges. An edit costs what it changes, however many groups there are.
 
-`version` counts the states, so that whoever remembers translations knows when to forget them.
+`version` counts the states, so that a holder of translations knows when to forget them.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Case:
         loop: function of loops.c, and its arguments.
         outputs: the arrays that are compared.
         changed: arrays that must be as at first before each run, since a run changes what it reads.
-        numpy: the same as an expression; returns the outputs by name. None: nobody would write that with numpy.
+        numpy: the same as an expression; returns the outputs by name. None: numpy has no such expression.
         work: units of work, to compare runs of different size (matmul: multiply-adds; else elements).
         tolerance: relative, of the largest value.
         differing: the share of elements that may be farther apart.

@@ -63,11 +63,11 @@ class Helper:
             mappings.checked(mappings.libc.sem_init(semaphore, 0, 0), "sem_init")
 
     def serve(self) -> None:
-        """Does what it is told to until it is dismissed. The thread's own function, without the GIL."""
+        """Does what `serve` asks for until it is dismissed. The thread's own function, without the GIL."""
         fixed.function(*_HELPER)(self._box)
 
     def dismiss(self) -> None:
-        """Ends `serve`. While the helper is nobody's."""
+        """Ends `serve`. While no caller has the helper."""
         self._box.run, self._box.state = None, 1
         mappings.checked(mappings.libc.sem_post(ctypes.c_void_p(self.address)), "sem_post")
 

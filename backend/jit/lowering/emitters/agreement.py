@@ -81,7 +81,7 @@ def found(e: GroupValues, condition: Any) -> Agreement | None:
 
 
 def _compared(e: GroupValues, i: Instruction) -> Agreement | None:
-    """Where a lane wraps, neither is told."""
+    """Where a lane wraps, neither is known."""
     if len(i.modifiers) != 2 or len(i.destinations) != 1 or len(i.sources) != 2:
         return None
     (name, kind), (x, y) = i.modifiers, i.sources

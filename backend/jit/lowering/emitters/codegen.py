@@ -63,7 +63,7 @@ class FunctionEmitter(Edges):
         self.left_by: GroupEmitter | None = None  # the warp group whose warps go on here
         self.regions: dict[int, SerialEmitter] = {}  # by first block
         self.parts_full = False  # whether lanes may part in the full version, and so meet again in the masked one
-        # In a warp of one lane nobody parts.
+        # In a warp of one lane no lanes part.
         parts = divergence.conservative and not kernel.lane_fibers
         self.parks = parts and kernel.fibers
         self.waiting = divergence.waiting if parts else set()
@@ -377,7 +377,7 @@ class FunctionEmitter(Edges):
         b.block(access)
         self.mask, self.mask_bits = b.mask(bits), bits
         self._emit(instruction)
-        # The result of an atomic may be left out where nobody reads it.
+        # The result of an atomic may be left out where nothing reads it.
         results = [(value, self.local[value]) for value in instruction.destinations if value in self.local]
         after = b.label
         b.branch(past)

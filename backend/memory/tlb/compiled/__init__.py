@@ -7,7 +7,7 @@
     shared.py     the shared TLB's port
     walks.py      the walkers, and what the end of a walk fills
     private.py    replies: private TLBs
-    directory.py  what directories are told and asked
+    directory.py  what directories hear and answer
     records.py    what they all know
     run.py        events until none is left; the function that Python calls
 

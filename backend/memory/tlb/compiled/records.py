@@ -4,7 +4,7 @@ A record is a page as those directories know it that made their entry of it at t
 its entry was used later than it was made, and where it knows that the shared TLB has the page. Bits of 64 directories are a word.
 
 A member's bitmap is what the record has heard, of the cores that this member hears (`rings`), and its own bit. An entry's place in the order of use is when its record was made, unless the entry was used since:
-then `uses` has it, under the record's name, which is that moment. A member's bitmap always has a bit: an entry of whose page nobody is known to hold it is gone. A record without members is gone too. The records of
+then `uses` has it, under the record's name, which is that moment. A member's bitmap always has a bit: an entry of whose page no holder is known is gone. A record without members is gone too. The records of
 a set are linked in the order in which they were made, those of a page in a chain. How many entries each directory has in a set is counted in `levels`, a bit of the counts to a word.
 """
 

@@ -1,4 +1,4 @@
-"""The shared TLB, its port, and what directories are told. The walks behind it: walks.py."""
+"""The shared TLB, its port, and what directories hear of it. The walks behind it: walks.py."""
 
 from __future__ import annotations
 

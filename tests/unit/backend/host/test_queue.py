@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from farlane.backend.device.null import NullDevice
+from farlane.backend.host.applicant import Applicant
 from farlane.backend.host.greeting import Greeting, Reason, Refused
 from farlane.backend.host.host import Host
 from farlane.backend.host.queue import Place, Queue
@@ -54,7 +55,7 @@ class Guest:
 
     def _ask(self, priority: int) -> None:
         try:
-            admission = self._host.admit(Greeting(1, 6, priority=priority), patience=self)
+            admission = self._host.admit(Greeting(1, 6, priority=priority), Applicant(patience=self))
             self.session = admission.session.name
         except CallGone:
             self.gone = True
@@ -95,7 +96,7 @@ def test_a_full_host_lets_guests_in_by_priority(new_guest: Callable[..., Guest])
     assert (low.places[0], high.places[0]) == (Place(1, 1), Place(1, 2))
     one_more = Guest.__new__(Guest)  # it does not come to wait
     with pytest.raises(Refused) as refused:
-        host.admit(Greeting(1, 6), patience=one_more)
+        host.admit(Greeting(1, 6), Applicant(patience=one_more))
     assert refused.value.reason is Reason.BUSY
     assert "2 guests wait" in refused.value.message
     host.end(running, "over")

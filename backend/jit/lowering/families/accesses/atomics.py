@@ -1,7 +1,7 @@
 """Atomic operations: atom, red.
 
 One helper function per operation and type loops over the active lanes in increasing order. Shared memory belongs to one CPU thread at a
-time, so its atomics are plain read-modify-writes, written out lane by lane where all are active. A uniform address whose old value nobody reads needs one atomic per warp.
+time, so its atomics are plain read-modify-writes, written out lane by lane where all are active. A uniform address whose old value nothing reads needs one atomic per warp.
 Float additions are applied lane by lane in order: with one worker the result is the same on every run (KernelInfo.order_sensitive).
 Source: PTX ISA, "atom", "red".
 """

@@ -81,7 +81,7 @@ def rotate(e: Emitter, offset: Val, shape: int) -> Val:
 
 
 def shape_of(size: int, write: bool) -> int:
-    """What accesses.ll is told of an access: log2 of its size, and whether it writes."""
+    """What accesses.ll gets of an access: log2 of its size, and whether it writes."""
     return size.bit_length() - 1 | (256 if write else 0)
 
 

@@ -146,7 +146,7 @@ def emit(e: Emitter, name: str, arguments: Vector, returns: Vector) -> bool:
 
 
 def _set_condition(e: Emitter, arguments: Vector, returns: Vector) -> None:
-    """A graph's condition is a word of device memory, and its handle the address: nobody has to be asked."""
+    """A graph's condition is a word of device memory, and its handle the address: the host is not asked."""
     slots = [scalar_slot(e, item.name) for item in arguments.items]
     if [slot and slot[1] for slot in slots] != ["i64", "i32"] or returns.items:
         raise e.fail(f"the arguments do not match '{SET_CONDITION}'")

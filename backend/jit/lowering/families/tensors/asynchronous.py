@@ -244,7 +244,7 @@ def _reduce(e: Emitter, i: Instruction) -> None:
 
 @handles("st.async", "red.async")
 def store(e: Emitter, i: Instruction) -> None:
-    """Each lane's store or reduction is made at once; then its mbarrier is told of the bytes."""
+    """Each lane's store or reduction is made at once; then its mbarrier counts the bytes."""
     plain = tuple(item for item in i.modifiers if item not in ("async", _COMPLETES))
     known = _COMPLETES in i.modifiers and "shared::cluster" in i.modifiers and len(i.sources) == 3
     if not known or "mmio" in plain:
