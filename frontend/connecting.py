@@ -22,6 +22,8 @@ from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import parse_url
 from farlane.frontend.sizes import parse_size
 from farlane.hosturl import UnixUrl
+from farlane.hosturl.variables import HOST, named_host
+from farlane.terminal import statuses
 
 REACH_SECONDS = 5.0
 EARLIER = "Call farlane.connect() before the first import that uses CUDA, or start the program with `farlane run`."
@@ -50,7 +52,7 @@ def check_names(wanted: str | Iterable[str]) -> tuple[str, ...]:
         raise UserError(
             f"there is no check {', '.join(unknown)}",
             f"{', '.join(shim_library.CHECKS)}, separated by commas, or all",
-            2,
+            statuses.WRONG_CALL,
         )
     return names
 
@@ -61,22 +63,26 @@ def connect(options: Options) -> str:
     if _done is not None:
         if options not in (_done, Options()):
             raise UserError(
-                f"this process is a guest of {os.environ['FARLANE_HOST']} already, with other arguments",
+                f"this process is a guest of {os.environ[HOST]} already, with other arguments",
                 "Call farlane.connect() once: a process has one host and one mode as long as it lives.",
-                2,
+                statuses.WRONG_CALL,
             )
-        return os.environ["FARLANE_HOST"]
+        return os.environ[HOST]
     if shim_library.DRIVER in (loaded := loaded_libraries()) and _is_ours(loaded[shim_library.DRIVER]):
-        if os.environ.get("FARLANE_HOST"):
+        if os.environ.get(HOST):
             return _keep_launchers(options)
     else:
         _require_untouched(loaded)
     mode = shim_library.deferral_mode(options.mode)
     if os.environ.get("FARLANE_GUARDS") == "on":
-        raise UserError("FARLANE_GUARDS=on needs `farlane run`", "Start the program with it, or unset the variable.", 2)
+        raise UserError(
+            "FARLANE_GUARDS=on needs `farlane run`",
+            "Start the program with it, or unset the variable.",
+            statuses.WRONG_CALL,
+        )
     shim_library.require_built()
     interop = settings.interop(os.environ)
-    named = options.host or os.environ.get("FARLANE_HOST")
+    named = named_host(options.host)
     host = _reach(named, options) if named else _start(options)
     environment = shim_library.guest_environment(
         os.environ, host=host, mode=mode, runtimes=(), report=None, checks=options.checks, interop=interop
@@ -111,7 +117,7 @@ def _require_untouched(loaded: dict[str, Path]) -> None:
 
 def _keep_launchers(options: Options) -> str:
     """A process that `farlane run` has started, or a shell with `farlane env`, stays that host's guest."""
-    there = os.environ["FARLANE_HOST"]
+    there = os.environ[HOST]
     named = (options.host, options.mode, ",".join(options.checks) or None)
     known = (there, os.environ.get("FARLANE_DEFER") or "loops", os.environ.get("FARLANE_CHECK"))
     differs = any(one not in (None, other) for one, other in zip(named, known, strict=True))
@@ -119,7 +125,7 @@ def _keep_launchers(options: Options) -> str:
         raise UserError(
             f"this process is a guest of {there} since its start, with other arguments",
             "Give them to `farlane run`, or start the program without it.",
-            2,
+            statuses.WRONG_CALL,
         )
     return there
 

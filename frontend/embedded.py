@@ -1,6 +1,6 @@
 """The embedded host: a host of our own in a child process, on a private Unix socket, for one `farlane run`.
 
-Owns the child and its socket's folder (mode 0700). The kernel of the system ends the child with us, so nothing is left behind even when
+Owns the child and its socket's folder (mode 0700). Linux ends the child with us, so nothing is left behind even when
 this process is killed. It runs a module by name: the frontend does not import the backend.
 """
 

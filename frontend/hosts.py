@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from farlane import hosturl
 from farlane.frontend.errors import UserError
-from farlane.hosturl import HostUrl
+from farlane.hosturl import HostUrl, variables
+from farlane.terminal import statuses
 
 if TYPE_CHECKING:
     from farlane.v1 import admin_pb2
 
 
-ACCESS = {"ca": "FARLANE_CA", "token_file": "FARLANE_TOKEN_FILE"}
+ACCESS = {"ca": variables.CA, "token_file": variables.TOKEN_FILE}
 """Options of a command, and the variables that they set (docs/howto/hosts/secure-a-host.md)."""
 
 
@@ -34,7 +35,7 @@ def set_access(arguments: argparse.Namespace) -> None:
         if named := getattr(arguments, option):
             os.environ[variable] = os.path.abspath(named)
     if arguments.token_file:
-        os.environ.pop("FARLANE_TOKEN", None)  # which would come first
+        os.environ.pop(variables.TOKEN, None)  # which would come first
 
 
 def parse_url(text: str) -> HostUrl:
@@ -42,7 +43,7 @@ def parse_url(text: str) -> HostUrl:
     try:
         return hosturl.parse(text)
     except hosturl.HostUrlError as error:
-        raise UserError(str(error), "Give the URL that `farlane serve` prints.", status=2) from None
+        raise UserError(str(error), "Give the URL that `farlane serve` prints.", status=statuses.WRONG_CALL) from None
 
 
 def describe(url: HostUrl, timeout: float = 5.0) -> admin_pb2.DescribeReply:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from farlane.frontend.errors import UserError
+from farlane.terminal import statuses
 
 INTEROP = "FARLANE_INTEROP"
 
@@ -30,7 +31,7 @@ def interop(environment: Mapping[str, str]) -> bool:
     """
     if value := environment.get(INTEROP):
         if value not in ("0", "1"):
-            raise UserError(f"{INTEROP}={value} is neither 1 nor 0", status=2)
+            raise UserError(f"{INTEROP}={value} is neither 1 nor 0", status=statuses.WRONG_CALL)
         return value == "1"
     file = path(environment)
     try:

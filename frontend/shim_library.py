@@ -10,6 +10,8 @@ from pathlib import Path
 
 from farlane.frontend import settings, steering
 from farlane.frontend.errors import UserError
+from farlane.hosturl import variables
+from farlane.terminal import statuses
 
 FOLDER = Path(__file__).resolve().parent / "lib"
 CORE = "libfarlane_core.so"
@@ -26,8 +28,8 @@ CHECKS = ("memory", "race", "init", "leak")
 CONTINUE = "continue"  # with CHECKS: what memory finds ends the launch and not the context
 CHECK_LOG = "FARLANE_CHECK_LOG"  # a file that takes the reports of checks in standard error's place
 GUESTS_OWN = (
-    *("FARLANE_HOST", "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
-    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP", "FARLANE_TEST", "FARLANE_TRANSPORT", "FARLANE_PRIORITY"),
+    *(variables.HOST, "FARLANE_DEFER", "FARLANE_REPORT", "FARLANE_MANIFESTS", "FARLANE_TIMING", "FARLANE_GUARDS"),
+    *("FARLANE_CHECK", CHECK_LOG, "FARLANE_INTEROP", "FARLANE_TEST", "FARLANE_TRANSPORT", variables.PRIORITY),
     "FARLANE_TIMELINE",
 )
 """Variables that a guest reads and a host does not."""
@@ -83,7 +85,7 @@ def deferral_mode(wanted: str | None) -> str:
     mode = wanted or named or "loops"
     if mode not in MODES:
         what = repr(wanted) if wanted else f"FARLANE_DEFER={named}"
-        raise UserError(f"{what} is no deferral mode", f"One of {', '.join(MODES)}.", 2)
+        raise UserError(f"{what} is no deferral mode", f"One of {', '.join(MODES)}.", statuses.WRONG_CALL)
     return mode
 
 
@@ -140,7 +142,7 @@ def guest_environment(
         environment["LD_AUDIT"] = os.pathsep.join([str(FOLDER / REDIRECT), *filter(None, [base.get("LD_AUDIT")])])
         if _auditing_slows_calls():
             environment["LD_BIND_NOW"] = "1"
-    environment["FARLANE_HOST"] = host
+    environment[variables.HOST] = host
     environment["FARLANE_DEFER"] = mode
     if report is not None:
         environment["FARLANE_REPORT"] = report

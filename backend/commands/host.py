@@ -14,6 +14,7 @@ from pathlib import Path
 
 from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder, SecurityError, default_folder, write
+from farlane.hosturl import PORT, TLS
 from farlane.terminal.examples import add_examples, add_part
 
 FIRST_TOKEN = "first"
@@ -106,10 +107,10 @@ class HostCommand:
         if arguments.token_file:
             write(Path(arguments.token_file), f"{token}\n".encode())
             return
-        print(f"On the host:   farlane serve --folder {folder.path} --listen farlane+tls://0.0.0.0:7070")
+        print(f"On the host:   farlane serve --folder {folder.path} --listen {TLS}://0.0.0.0:{PORT}")
         print(f"On a guest:    copy {folder.authority} there, then")
         print(f"               export FARLANE_CA=ca.pem FARLANE_TOKEN={token}")
-        print(f"               farlane run --host farlane+tls://{names[0]}:7070 -- ./program")
+        print(f"               farlane run --host {TLS}://{names[0]}:{PORT} -- ./program")
         print("The token is not shown again; `farlane token create` makes others.")
 
     def _renew(self, folder: Folder, arguments: argparse.Namespace) -> None:

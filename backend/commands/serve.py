@@ -19,7 +19,6 @@ from pathlib import Path
 from farlane.backend.commands import HELP
 from farlane.backend.commands.admin import open_admin, protected, require_protection
 from farlane.backend.commands.serving import (
-    DEFAULT_ENDPOINT,
     add_arguments,
     open_exporter,
     open_host,
@@ -38,6 +37,7 @@ from farlane.backend.server.endpoint import EndpointError, is_encrypted, parse
 from farlane.backend.server.parent import end_with_parent, tell_ready
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
+from farlane.hosturl import DEFAULT_ENDPOINT
 from farlane.terminal.examples import add_examples
 
 log = logging.getLogger("farlane.server")

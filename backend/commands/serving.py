@@ -36,6 +36,7 @@ from farlane.backend.system import log as logs
 from farlane.backend.workers import memory, users
 from farlane.backend.workers.sharing import Sharing
 from farlane.backend.workers.users import Users
+from farlane.hosturl import DEFAULT_ENDPOINT
 
 if TYPE_CHECKING:
     from farlane.backend.observing.otlp import Exporter
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farlane.workers")
 
-DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 QUEUE = 64
 GRACE_SECONDS = 30.0  # for a guest whose connection has broken
 

@@ -28,12 +28,12 @@ from farlane.fleet.commands import mapping, showing
 from farlane.fleet.gateway.gateway import Gateway, Unavailable
 from farlane.fleet.gateway.roster import UnknownHost
 from farlane.fleet.placement.policies import POLICIES
+from farlane.hosturl import DEFAULT_ENDPOINT
 from farlane.terminal.examples import add_part
 
 if TYPE_CHECKING:
     from farlane.fleet.cluster.cluster import Cluster
 
-DEFAULT_ENDPOINT = "grpc://127.0.0.1:7070"
 DEFAULT_QUOTA = 1 << 30
 HOST_SECONDS = 120.0  # for the first host to begin
 STOP_SECONDS = 5.0

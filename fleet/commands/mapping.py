@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import BinaryIO, TextIO
 
 from farlane.backend.commands.sizes import parse_count
+from farlane.hosturl.variables import ACCESS, named_host
 from farlane.terminal import examples
 from farlane.terminal.progress import Progress
 
-ACCESS = ("FARLANE_CA", "FARLANE_TOKEN", "FARLANE_TOKEN_FILE", "FARLANE_CERTIFICATE", "FARLANE_KEY", "FARLANE_PRIORITY")
 RETRIES = 2
 
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     """The cluster is connected. Raises InputError."""
     from farlane.fleet.cluster.mapping import run_all
 
-    url = arguments.host or os.environ.get("FARLANE_HOST")
+    url = named_host(arguments.host)
     if not url:
         raise InputError("name the fleet's gateway: --host URL, or FARLANE_HOST")
     if not arguments.cpus > 0:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from farlane.frontend.hosts import add_access, set_access
+from farlane.hosturl.variables import named_host
 from farlane.terminal import statuses
 from farlane.terminal.examples import add_examples
 
@@ -44,7 +44,7 @@ class DoctorCommand:
         from farlane.frontend.doctor.finding import FAILED
 
         set_access(arguments)
-        findings = _findings(checks(arguments.program, arguments.host or os.environ.get("FARLANE_HOST")))
+        findings = _findings(checks(arguments.program, named_host(arguments.host)))
         if arguments.json:
             found = list(findings)
             failed = sum(finding.state == FAILED for finding in found)

@@ -13,6 +13,8 @@ from farlane.frontend import connecting, settings, shim_library, steering
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import add_access, parse_url, set_access
 from farlane.hosturl import FORMS
+from farlane.hosturl.variables import named_host
+from farlane.terminal import statuses
 from farlane.terminal.examples import add_examples
 
 SHELLS = ("sh", "fish")
@@ -68,12 +70,12 @@ class EnvCommand:
 
 
 def _guest(arguments: argparse.Namespace) -> dict[str, str]:
-    host = arguments.host or os.environ.get("FARLANE_HOST")
+    host = named_host(arguments.host)
     if not host:
         raise UserError(
             "no host is named",
             "Start one with `farlane serve --listen unix:///path`, and give its address: farlane env --host URL.",
-            2,
+            statuses.WRONG_CALL,
         )
     parse_url(host)
     shim_library.require_built()

@@ -22,6 +22,7 @@ from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import add_access, parse_url, set_access
 from farlane.frontend.sizes import parse_size
 from farlane.hosturl import FORMS
+from farlane.hosturl.variables import HOST, named_host
 from farlane.terminal import statuses
 from farlane.terminal.examples import add_examples
 
@@ -150,7 +151,9 @@ class RunCommand:
     def _run(self, arguments: argparse.Namespace) -> int:
         words = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
         if not words:
-            raise UserError("no program given", "farlane run [options] -- ./program arguments", status=2)
+            raise UserError(
+                "no program given", "farlane run [options] -- ./program arguments", status=statuses.WRONG_CALL
+            )
         if words[0] == "nvidia-smi" and os.environ.get(shim_library.SMI) != "off":
             words = ["/bin/sh", "-c", 'exec nvidia-smi "$@"', *words]  # the one of the program's PATH, not of ours
         outer = _leave_guest()
@@ -161,7 +164,7 @@ class RunCommand:
         mode = shim_library.deferral_mode(arguments.defer)
         shim_library.require_built()
         path = programs.find(words[0])
-        host = arguments.host or os.environ.get("FARLANE_HOST")
+        host = named_host(arguments.host)
         with contextlib.ExitStack() as stack:
             spans = None
             if timeline is not None:
@@ -172,7 +175,7 @@ class RunCommand:
                     raise UserError(
                         "--device, --capability, --quota and options of its memory are for the embedded host",
                         "Give them to `farlane serve`.",
-                        2,
+                        statuses.WRONG_CALL,
                     )
                 parse_url(host)
                 embedded = None
@@ -240,7 +243,7 @@ def _leave_guest() -> dict[str, str]:
     """The environment as it was. From now on it is no guest's: of an outer guest's settings its host stays, and the user's word on interoperability."""
     outer = dict(os.environ)
     if shim_library.in_guest(outer):
-        kept = {name: outer[name] for name in ("FARLANE_HOST", settings.INTEROP) if name in outer}
+        kept = {name: outer[name] for name in (HOST, settings.INTEROP) if name in outer}
         own = shim_library.without_guest(outer) | kept
         os.environ.clear()
         os.environ.update(own)
@@ -259,7 +262,9 @@ def _manifests(arguments: argparse.Namespace, mode: str, program: programs.Progr
         try:
             seconds = float(text)
         except ValueError:
-            raise UserError(f"FARLANE_ANALYZE_SECONDS={text} is no number of seconds", status=2) from None
+            raise UserError(
+                f"FARLANE_ANALYZE_SECONDS={text} is no number of seconds", status=statuses.WRONG_CALL
+            ) from None
     folder = manifests.prepare(
         program.path, os.environ, seconds, lambda line: print(f"farlane: {line}", file=sys.stderr, flush=True)
     )
@@ -270,14 +275,14 @@ def _checks(arguments: argparse.Namespace) -> tuple[str, ...]:
     """What FARLANE_CHECK is to name; nothing leaves it as it is."""
     if arguments.check is None:
         if arguments.error_exitcode is not None and not os.environ.get("FARLANE_CHECK"):
-            raise UserError("--error-exitcode is for checks", "Give --check as well.", 2)
+            raise UserError("--error-exitcode is for checks", "Give --check as well.", statuses.WRONG_CALL)
         return ()
     names, unknown = shim_library.known_checks(arguments.check.split(","))
     if unknown:
         raise UserError(
             f"--check={','.join(unknown)} is not known",
             f"{', '.join(shim_library.CHECKS)}, separated by commas, or all; a program's name goes behind --",
-            2,
+            statuses.WRONG_CALL,
         )
     return names
 
@@ -301,7 +306,9 @@ def _timing(arguments: argparse.Namespace) -> str | None:
     """What FARLANE_TIMING is to be; None leaves it unset, which is faithful."""
     timing: str | None = arguments.timing or os.environ.get("FARLANE_TIMING")
     if timing and timing not in shim_library.TIMINGS:
-        raise UserError(f"FARLANE_TIMING={timing} is none of {', '.join(shim_library.TIMINGS)}", status=2)
+        raise UserError(
+            f"FARLANE_TIMING={timing} is none of {', '.join(shim_library.TIMINGS)}", status=statuses.WRONG_CALL
+        )
     return timing
 
 
@@ -309,7 +316,7 @@ def _guards(arguments: argparse.Namespace) -> bool:
     """Whether FARLANE_GUARDS is to be on; False leaves it as it is."""
     setting = os.environ.get("FARLANE_GUARDS")
     if setting and setting not in ("on", "off"):
-        raise UserError(f"FARLANE_GUARDS={setting} is neither on nor off", status=2)
+        raise UserError(f"FARLANE_GUARDS={setting} is neither on nor off", status=statuses.WRONG_CALL)
     return bool(arguments.guards)
 
 
@@ -336,7 +343,7 @@ def _writable(name: str, what: str) -> Path:
     try:
         path.touch()
     except OSError as error:
-        raise UserError(f"cannot write {what} to {name}: {error.strerror}", status=2) from error
+        raise UserError(f"cannot write {what} to {name}: {error.strerror}", status=statuses.WRONG_CALL) from error
     return path
 
 

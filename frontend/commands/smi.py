@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 
@@ -12,6 +11,7 @@ from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import describe, parse_url
 from farlane.hosturl import HostUrl
+from farlane.hosturl.variables import named_host
 from farlane.terminal.examples import add_examples
 
 SAMPLE_SECONDS = 0.1
@@ -72,7 +72,7 @@ class SmiCommand:
             names = smi.names_of(query, smi.GPU_FIELDS, "query-gpu")
         elif query is not None:
             names = smi.names_of(query, smi.PROCESS_FIELDS, "query-compute-apps")
-        snapshot = _snapshot(arguments.host or os.environ.get("FARLANE_HOST"))
+        snapshot = _snapshot(named_host(arguments.host))
         if arguments.list_gpus:
             return smi.listing(snapshot)
         devices = smi.chosen(snapshot, arguments.id)

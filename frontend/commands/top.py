@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import add_access, describe, parse_url, set_access
 from farlane.hosturl import HostUrl
+from farlane.hosturl.variables import named_host
+from farlane.terminal import statuses
 from farlane.terminal.examples import add_examples
 
 SAMPLE_SECONDS = 0.2  # between the two answers of a single table
@@ -44,9 +45,9 @@ class TopCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         set_access(arguments)
         try:
-            named = arguments.host or os.environ.get("FARLANE_HOST")
+            named = named_host(arguments.host)
             if not named:
-                raise UserError("no host is named", "Give --host URL, or set FARLANE_HOST.", status=2)
+                raise UserError("no host is named", "Give --host URL, or set FARLANE_HOST.", status=statuses.WRONG_CALL)
             return self._show(parse_url(named), arguments)
         except UserError as error:
             print(f"farlane: {error}", file=sys.stderr)

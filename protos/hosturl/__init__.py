@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 FORMS = "grpc://HOST:PORT, farlane+tls://HOST:PORT or unix:///PATH"
 PLAIN, TLS = "grpc", "farlane+tls"
+PORT = 7070  # where hosts and gateways listen, unless they are given another one
+DEFAULT_ENDPOINT = f"{PLAIN}://127.0.0.1:{PORT}"
 
 _TCP = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s/@:\[\]?#]+)):(?P<port>[0-9]{1,5})/?", re.ASCII)
 

@@ -1,6 +1,6 @@
 """A grpcio channel to a host, and what a guest shows to be let in: for Python's guests and for questions about a host.
 
-Owns the variables of the environment that say it (docs/howto/hosts/secure-a-host.md); the shim reads the same ones. A token goes over TLS only.
+The environment says it (variables.py, docs/howto/hosts/secure-a-host.md). A token goes over TLS only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from farlane.hosturl import CHANNEL_OPTIONS, HostUrl, HostUrlError, TcpUrl
+from farlane.hosturl import CHANNEL_OPTIONS, HostUrl, HostUrlError, TcpUrl, variables
 
 FILE_BYTES = 1 << 20  # the largest file of a token, a certificate or a key that is read
 
@@ -23,8 +23,8 @@ def open_channel(
     """Raises HostUrlError: a file that the environment names cannot be used."""
     if not isinstance(url, TcpUrl) or not url.tls:
         return grpc.insecure_channel(url.target, options=[*CHANNEL_OPTIONS, *options])
-    named = environment.get("FARLANE_CA") or ssl.get_default_verify_paths().cafile
-    identity = [environment.get(name) for name in ("FARLANE_KEY", "FARLANE_CERTIFICATE")]
+    named = environment.get(variables.CA) or ssl.get_default_verify_paths().cafile
+    identity = [environment.get(name) for name in (variables.KEY, variables.CERTIFICATE)]
     credentials = grpc.ssl_channel_credentials(
         _read(named) if named else None, *(_read(name) if name else None for name in identity)
     )
@@ -35,9 +35,9 @@ def open_channel(
 
 def token(environment: Mapping[str, str]) -> str:
     """The guest's token, or nothing. Raises HostUrlError: its file cannot be read."""
-    if given := environment.get("FARLANE_TOKEN", "").strip():
+    if given := environment.get(variables.TOKEN, "").strip():
         return given
-    file = environment.get("FARLANE_TOKEN_FILE")
+    file = environment.get(variables.TOKEN_FILE)
     return _read(file).decode("ascii", "replace").strip() if file else ""
 
 
