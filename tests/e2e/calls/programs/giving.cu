@@ -1,20 +1,9 @@
 // Rounds of a loop of kernels and copies on a few buffers, and a pause after each; prints a checksum of all of it.
 //
 // usage: giving <rounds> <iterations> <megabytes> <pause in microseconds>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <unistd.h>
-#include <vector>
 
-#define CHECK(call)                                                 \
-    do {                                                            \
-        cudaError_t error = (call);                                 \
-        if (error != cudaSuccess) {                                 \
-            printf("%s: %s\n", #call, cudaGetErrorString(error));   \
-            exit(1);                                                \
-        }                                                           \
-    } while (0)
+#include "../../../native/support.cuh"
 
 __global__ void advance(uint32_t *to, const uint32_t *from, uint32_t key, uint32_t words) {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;

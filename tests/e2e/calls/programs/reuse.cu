@@ -5,20 +5,9 @@
 //   layers    forward through layers and back, with gradients, as in training
 //   pointers  kernels find their buffers through a table in device memory
 //   whole     single kernels that need everything at once
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <vector>
 
-#define CHECK(call)                                                                            \
-    do {                                                                                       \
-        cudaError_t error = (call);                                                            \
-        if (error != cudaSuccess) {                                                            \
-            printf("%s: %s\n", #call, cudaGetErrorString(error));                              \
-            exit(1);                                                                           \
-        }                                                                                      \
-    } while (0)
+#include "../../../native/support.cuh"
 
 constexpr int WORDS = 64 << 10;  // of a buffer: 256 KiB
 constexpr int BLOCK = 256;
