@@ -1,9 +1,9 @@
 """How long the analyzer takes, per program and per MB of code; and beside angr's CFGFast and LoopFinder on the same
 files.
 
-Three groups: tests/native, the golden corpus, and one large program, many of Thrust's algorithms
-(benchmarks/analyzer/large.cu), nearly all of whose code reaches CUDA; compiling that takes minutes, once. Two
-comparisons: graphs and loops alone, and the whole analysis (values, classes, trip counts, permissions besides) with
+What slices take of it is printed, too. Three groups: tests/native, the golden corpus, and one large program, many of
+Thrust's algorithms (benchmarks/analyzer/large.cu), nearly all of whose code reaches CUDA; compiling that takes minutes,
+once. Two comparisons: graphs and loops alone, and the whole analysis (values, classes, trip counts, permissions besides) with
 angr's graphs and loops.
 
 Every analysis runs in a process of its own, as `farlane analyze` does, and times itself without the start of Python and
@@ -46,7 +46,17 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.loader import elf
 from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.slices.extract import Extractor
 path = Path(sys.argv[1])
+sliced, loops_of = 0.0, Extractor.loops
+def timed(extractor, start):
+    global sliced
+    began = time.process_time()
+    try:
+        return loops_of(extractor, start)
+    finally:
+        sliced += time.process_time() - began
+Extractor.loops = timed
 started = time.process_time()
 report = analyze(path, 3600.0, in_callees=False)  # as for a manifest
 seconds = time.process_time() - started
@@ -57,7 +67,7 @@ loops = {start: sorted(Structure(control_flow.build(program, start)).loops) for 
 graphs = time.process_time() - started
 parts = {part.start: start for start in loops for part in program.parts(start)}
 text = sum(len(segment.data) for segment in image.segments if segment.name == ".text")
-found = {"seconds": seconds, "graphs": graphs, "loops": loops, "parts": parts, "text": text, "described": len(report.loops), "skipped": len(report.skipped)}
+found = {"seconds": seconds, "slices": sliced, "graphs": graphs, "loops": loops, "parts": parts, "text": text, "described": len(report.loops), "skipped": len(report.skipped)}
 print(json.dumps(found))
 """
 
@@ -109,7 +119,11 @@ def times(group: str, all_: dict[str, Path]) -> None:
     goal = f"   goal {TYPICAL} s: {verdict(typical <= TYPICAL)}" if len(found) > 1 else ""
     p90 = quantile(seconds.values(), 0.9)
     print(f"  median {typical:.2f} s   p90 {p90:.2f} s   worst {seconds[slowest]:.2f} s ({slowest}){goal}")
-    print(f"  {total:.1f} s per MB of .text   goal {PER_MEGABYTE} s: {verdict(total <= PER_MEGABYTE)}")
+    of_slices = sum(statistics.median(run["slices"] for run in runs) for runs in found.values())
+    print(
+        f"  {sum(seconds.values()):.2f} s in all, {of_slices:.2f} s ({of_slices / sum(seconds.values()):.0%}) for slices;"
+        f" {total:.1f} s per MB of .text   goal {PER_MEGABYTE} s: {verdict(total <= PER_MEGABYTE)}"
+    )
     print(f"  skipped functions: {sum(runs[0]['skipped'] for runs in found.values())}")
     if group == "large":
         for name, path in all_.items():

@@ -2,9 +2,10 @@
 
 Usage: python benchmarks/analyzer/evaluating.py [--iterations 1000000] [--goal 50]
 
-The slices are those of the programs in benchmarks/analyzer/coverage and tests/native/deciding, at -O2. Each copy brings
-one byte again and again; of several bytes the one with which the loop goes on for longest is taken. Loops that go round
-less than 64 times with all of them are left out: what beginning costs would be counted, too.
+As on the host, values that are the same in all iterations are not computed: records have them already. The slices are
+those of the programs in benchmarks/analyzer/coverage and tests/native/deciding, at -O2. Each copy brings one byte again
+and again; of several bytes the one with which the loop goes on for longest is taken. Loops that go round less than 64
+times with all of them are left out: what beginning costs would be counted, too.
 """
 
 from __future__ import annotations

@@ -62,9 +62,17 @@ def native() -> Iterator[Native]:
 
 
 def agree(native: Native, slice_: Slice, inputs: list[bytes], brought: random.Random, steps: int) -> None:
-    """Both make the same calls, up to a number of them."""
+    """Both make the same calls, up to a number of them; so does the simplified slice, from the first iteration on."""
     assert native.ask(f"slice {write(slice_).hex()}") == "ok"
     assert native.ask("begin " + " ".join(data.hex() for data in inputs)) == "ok"
+    state = brought.getstate()
+    follow(native, slice_, inputs, brought, steps)
+    assert native.ask("simplify") == "ok"
+    brought.setstate(state)
+    follow(native, slice_, inputs, brought, steps)
+
+
+def follow(native: Native, slice_: Slice, inputs: list[bytes], brought: random.Random, steps: int) -> None:
     values = iter(inputs)
     reference = Evaluation(slice_, lambda _: next(values))
     events = reference.run()

@@ -6,7 +6,7 @@
 
 use super::template::Template;
 use slices::form::{Place, Spot};
-use slices::{Evaluation, Filling, Slice};
+use slices::{Evaluation, Filling, Prepared, Slice};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tape::operations::code;
@@ -42,7 +42,7 @@ impl Made {
 pub(crate) struct Sliced {
     pub(crate) number: u32,
     pub(crate) template: Arc<Template>,
-    pub(crate) slice: Arc<Slice>,
+    prepared: Arc<Prepared>,
     /// For each call of the slice.
     pub(crate) calls: Box<[Option<Made>]>,
     /// Where the slots of the body's records are that yield results.
@@ -80,11 +80,14 @@ impl Sliced {
             read_filling(&slice, &template, &mut calls, index, *entry)
                 .map_err(|rule| wrong(format!("hole {index}: {rule}")))?;
         }
+        let fillings: Vec<&[Filling]> =
+            calls.iter().map(|made| made.as_ref().map_or(&[][..], |made| &made.1)).collect();
+        let prepared = Arc::new(Prepared::new(Arc::new(slice), &fillings));
         let calls = calls
             .into_iter()
             .map(|made| made.map(|(record, fillings, fills)| Made { record, fillings: fillings.into(), fills }));
         let calls = calls.collect();
-        Ok(Self { number, template, slice: Arc::new(slice), calls, slots: slots.into(), size: content.len() })
+        Ok(Self { number, template, prepared, calls, slots: slots.into(), size: content.len() })
     }
 
     /// Begins the loop with these inputs.
@@ -93,8 +96,9 @@ impl Sliced {
     /// They are not as many bytes as the slice takes.
     pub(crate) fn begin(&self, inputs: &[u8]) -> Result<Evaluation, String> {
         let mut rest = inputs;
-        let mut each = Vec::with_capacity(self.slice.inputs.len());
-        for input in &self.slice.inputs {
+        let taken = &self.prepared.slice().inputs;
+        let mut each = Vec::with_capacity(taken.len());
+        for input in taken {
             let size = match input.to {
                 Spot::Register { .. } => 8,
                 Spot::Memory(place) => usize::from(place.size),
@@ -105,7 +109,7 @@ impl Sliced {
             each.push(bytes);
             rest = behind;
         }
-        let evaluation = if rest.is_empty() { Evaluation::begin(self.slice.clone(), &each) } else { None };
+        let evaluation = if rest.is_empty() { Evaluation::begin(self.prepared.clone(), &each) } else { None };
         evaluation.ok_or_else(|| format!("{} bytes of inputs are not those of slice {}", inputs.len(), self.number))
     }
 

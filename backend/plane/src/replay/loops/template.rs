@@ -83,6 +83,8 @@ pub struct Template {
     /// Whether its records yield results.
     pub answers: bool,
     pub launches: bool,
+    /// Whether its records make allocations, or end them.
+    pub allocates: bool,
     pub levels: usize,
 }
 
@@ -117,6 +119,10 @@ impl Template {
             number,
             answers: any(&|part| inner(part, &|inner| inner.answers).unwrap_or(part.row.answer != Answer::None)),
             launches: any(&|part| inner(part, &|inner| inner.launches).unwrap_or(part.row.code == code::LAUNCH)),
+            allocates: any(&|part| {
+                let own = matches!(part.row.code, code::ALLOCATE | code::FREE);
+                inner(part, &|inner| inner.allocates).unwrap_or(own)
+            }),
             levels: 1 + parts.iter().flat_map(|part| &part.inner).map(|inner| inner.template.levels).max().unwrap_or(0),
             body: body.into(),
             widths: holes.iter().map(|hole| hole.width).collect(),

@@ -255,6 +255,27 @@ fn a_device_is_asked_for_long_loops_and_what_it_leaves_is_walked() {
 }
 
 #[test]
+fn no_device_is_asked_for_loops_that_allocate() {
+    let mut session = Session::new(true);
+    session.fake.paths = Some(vec![vec![0], vec![1]]);
+    let place = session.base() + (1 << 16);
+    let allocating = records(|w| {
+        write::allocate(w, place, 256);
+        write::free(w, place);
+    });
+    let outer = records(|w| write::repeat(w, 0, 300, false, &[]));
+    session.results(&records(|w| {
+        template(w, 0, &[], &allocating);
+        template(w, 1, &[], &outer);
+        write::repeat(w, 0, 300, false, &[]);
+        write::repeat(w, 1, 3, false, &[]);
+    }));
+    let asked = &session.fake.asked;
+    assert!(!asked.iter().any(|what| what == "plan"), "neither for the loop nor for one around it");
+    assert_eq!(asked.iter().filter(|what| *what == "ALLOCATE").count(), 300 * 4, "each is made");
+}
+
+#[test]
 fn a_condition_chooses_until_it_is_done() {
     let mut session = Session::new(true);
     let body = |slot| records(|w| write::fence(w, slot));

@@ -117,6 +117,9 @@ impl<C: Control> Walk<'_, C> {
     /// The plan of a loop that a device is to be asked for.
     fn plan(&mut self, turns: &Turns) -> Planned<C::Plan, C::Abort> {
         let (template, columns, count) = (&turns.template, &turns.columns, turns.left);
+        if template.allocates && self.replay.direct.is_enabled() {
+            return Ok(None); // the device would call Python back for each allocation, the walk makes it here
+        }
         let loops = &mut self.replay.loops;
         let worth = loops.prices.of(&self.replay.direct);
         let mut choice = loops.plans.choose(template, columns, count, worth);

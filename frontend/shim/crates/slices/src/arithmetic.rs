@@ -188,7 +188,7 @@ fn divided(code: Code, a: u64, b: u64, width: u8) -> Option<u64> {
 }
 
 /// An operation without memory and without an immediate, of the operands a, b and c. `None`: the program would be ended by a fault.
-#[inline]
+#[inline(always)]
 pub(crate) fn compute(code: Code, [a, b, c]: [u64; 3], width: u8) -> Option<u64> {
     if code.is_floating() {
         return Some(match code {

@@ -4,11 +4,13 @@
 //! asks for the next one. An iteration need not make a call, so its end is an event, too. From one event to the next there are at most
 //! [`MAXIMUM_STEPS`] operations and blocks.
 
-use crate::arithmetic::{compute, low};
-use crate::form::{Code, End, Operation, Place, Slice, Spot, MAXIMUM_STEPS};
-use crate::prepare::Prepared;
+use crate::arithmetic::low;
+use crate::filling::Filling;
+use crate::form::{End, Place, Slice, Spot, MAXIMUM_STEPS};
+use crate::lowered::{LoweredBlock, Memory, Registers, MEMORY, REGISTERS};
+use crate::simplified::Simplified;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,17 +35,57 @@ impl fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
-/// Iterations behind which it pays to prepare the slice.
+/// Iterations behind which it pays to simplify the slice.
 const LONG: u64 = 64;
+
+/// A slice that is ready for evaluations.
+#[derive(Debug)]
+pub struct Prepared {
+    slice: Arc<Slice>,
+    /// The values of each call that evaluations are asked for.
+    asked: Vec<Vec<Spot>>,
+    blocks: Box<[LoweredBlock]>,
+    /// For loops that go on for long.
+    simplified: OnceLock<Simplified>,
+}
+
+impl Prepared {
+    /// For records with these fillings of each call: an evaluation is asked for nothing else.
+    #[must_use]
+    pub fn new(slice: Arc<Slice>, fillings: &[impl AsRef<[Filling]>]) -> Self {
+        let asked = fillings.iter().map(|fillings| fillings.as_ref().iter().map(Filling::asked).collect());
+        Self::asked_for(slice, asked.collect())
+    }
+
+    /// For evaluations that are asked for these values of each call: arguments, and what it copies to the device.
+    #[must_use]
+    pub fn asked_for(slice: Arc<Slice>, asked: Vec<Vec<Spot>>) -> Self {
+        let lowered = slice.blocks.iter().map(|block| LoweredBlock::of(block, 1 + block.operations.len()));
+        let blocks = lowered.collect();
+        Self { slice, asked, blocks, simplified: OnceLock::new() }
+    }
+
+    /// For evaluations that are asked for all values of all calls.
+    #[must_use]
+    pub fn whole(slice: Arc<Slice>) -> Self {
+        let asked = slice.calls.iter().map(|call| call.values().collect()).collect();
+        Self::asked_for(slice, asked)
+    }
+
+    #[must_use]
+    pub fn slice(&self) -> &Arc<Slice> {
+        &self.slice
+    }
+}
 
 /// See the module's page.
 #[derive(Debug)]
 pub struct Evaluation {
-    slice: Arc<Slice>,
-    /// For loops that go on for long.
-    prepared: Option<Prepared>,
-    registers: Vec<u64>,
-    memory: Vec<u8>,
+    prepared: Arc<Prepared>,
+    /// It has come to the simplified blocks.
+    simplified: bool,
+    registers: Box<Registers>,
+    memory: Box<Memory>,
     block: usize,
     iterations: u64,
     left: Option<u64>,
@@ -52,8 +94,9 @@ pub struct Evaluation {
 impl Evaluation {
     /// Takes what the program holds at the entry: for each input so many bytes as it has. `None`: they are others.
     #[must_use]
-    pub fn begin(slice: Arc<Slice>, inputs: &[&[u8]]) -> Option<Self> {
-        let (mut registers, mut memory) = (vec![0; slice.registers], vec![0; slice.memory]);
+    pub fn begin(prepared: Arc<Prepared>, inputs: &[&[u8]]) -> Option<Self> {
+        let slice = &prepared.slice;
+        let (mut registers, mut memory) = (Box::new([0; REGISTERS]), Box::new([0; MEMORY]));
         if inputs.len() != slice.inputs.len() {
             return None;
         }
@@ -67,15 +110,12 @@ impl Evaluation {
                 }
             }
         }
-        if registers.is_empty() {
-            registers.push(0); // what operations without operands look at
-        }
-        Some(Self { slice, prepared: None, registers, memory, block: 0, iterations: 1, left: None })
+        Some(Self { prepared, simplified: false, registers, memory, block: 0, iterations: 1, left: None })
     }
 
     #[must_use]
     pub fn slice(&self) -> &Arc<Slice> {
-        &self.slice
+        &self.prepared.slice
     }
 
     /// How many have begun.
@@ -92,50 +132,23 @@ impl Evaluation {
         if let Some(address) = self.left {
             return Ok(Event::Left(address));
         }
-        let Self { slice, prepared, registers, memory, block: at, iterations, left } = self;
-        if *iterations == LONG && prepared.is_none() {
-            let made = Prepared::of(slice);
-            registers.truncate(slice.registers);
-            registers.extend_from_slice(&made.constants);
-            *prepared = Some(made);
+        if self.iterations == LONG {
+            self.simplify();
         }
-        let (blocks, counts) = match prepared {
-            Some(prepared) => (&prepared.blocks, Some(&prepared.counts)),
-            None => (&slice.blocks, None),
-        };
+        let Self { prepared, simplified, registers, memory, block: at, iterations, left } = self;
+        let simpler = if *simplified { prepared.simplified.get() } else { None };
+        let blocks = simpler.map_or(&prepared.blocks, |simpler| &simpler.blocks);
         let mut steps = 0;
         loop {
             let block = &blocks[*at];
-            steps += counts.map_or(1 + block.operations.len(), |counts| counts[*at]);
-            if steps > MAXIMUM_STEPS {
+            steps += block.count;
+            if steps > MAXIMUM_STEPS || !block.run(registers, memory) {
                 return Err(Stuck);
-            }
-            for operation in &block.operations {
-                let operands = operation.operands.map(|operand| registers[usize::from(operand)]); // 0 where it has fewer: there is always one
-                let width = usize::from(operation.width);
-                let at = usize::from(operation.immediate as u16); // of LOAD and STORE a place in the memory (check)
-                let result = match operation.code {
-                    Code::Constant => operation.immediate,
-                    Code::Load => load(&memory[at..at + width]),
-                    Code::Store => {
-                        store(&mut memory[at..at + width], operands[0]);
-                        continue;
-                    }
-                    Code::LoadAt => load(&memory[element(operation, operands[0]).ok_or(Stuck)?]),
-                    Code::StoreAt => {
-                        store(&mut memory[element(operation, operands[1]).ok_or(Stuck)?], operands[0]);
-                        continue;
-                    }
-                    code => compute(code, operands, operation.width).ok_or(Stuck)?,
-                };
-                if let Some(target) = operation.target {
-                    registers[usize::from(target)] = result;
-                }
             }
             *at = match block.end {
                 End::Jump(next) => next.into(),
                 End::Branch { register, then, other } => {
-                    if registers[usize::from(register)] == 0 { other } else { then }.into()
+                    if registers[usize::from(register) % REGISTERS] == 0 { other } else { then }.into()
                 }
                 End::Called { call, block } => {
                     *iterations += u64::from(block == 0);
@@ -151,6 +164,15 @@ impl Evaluation {
                 *iterations += 1;
                 return Ok(Event::Again);
             }
+        }
+    }
+
+    /// Goes on with a simpler slice that makes the same calls, if an iteration is about to begin.
+    pub fn simplify(&mut self) {
+        if self.block == 0 && !self.simplified {
+            let Prepared { slice, asked, simplified, .. } = &*self.prepared;
+            simplified.get_or_init(|| Simplified::of(slice, asked)).take_over(&mut self.registers, &self.memory);
+            self.simplified = true;
         }
     }
 
@@ -200,30 +222,4 @@ impl Evaluation {
 
 fn range(place: Place) -> std::ops::Range<usize> {
     usize::from(place.offset)..usize::from(place.offset) + usize::from(place.size)
-}
-
-fn load(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
-        [a, b] => u16::from_le_bytes([a, b]).into(),
-        _ => bytes[0].into(),
-    }
-}
-
-fn store(bytes: &mut [u8], value: u64) {
-    let value = value.to_le_bytes();
-    match bytes.len() {
-        8 => bytes.copy_from_slice(&value),
-        4 => bytes.copy_from_slice(&value[..4]),
-        length => bytes.copy_from_slice(&value[..length]),
-    }
-}
-
-/// The element of an operation's array that begins so many bytes behind its start.
-fn element(operation: &Operation, at: u64) -> Option<std::ops::Range<usize>> {
-    let (array, width) = (operation.array(), usize::from(operation.width));
-    let at = usize::try_from(at).ok().filter(|&at| at <= usize::from(array.size) - width)?;
-    let low = usize::from(array.offset) + at;
-    Some(low..low + width)
 }

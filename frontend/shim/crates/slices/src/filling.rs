@@ -40,6 +40,12 @@ impl Filling {
         Ok(Self { from, shift, at, width: width.into() })
     }
 
+    /// The value that it asks a call for.
+    #[must_use]
+    pub const fn asked(&self) -> Spot {
+        self.from
+    }
+
     /// Puts the value, as the call is made, into the records.
     pub fn fill(&self, evaluation: &Evaluation, records: &mut [u8]) {
         let value = evaluation.number(self.from).unwrap_or_default() >> self.shift;

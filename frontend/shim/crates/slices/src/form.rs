@@ -3,6 +3,8 @@
 //! An operation takes the low `width` bytes of its operands and leaves its result zero-extended to 64 bits. There are no flags: a comparison
 //! leaves 1 or 0. Every cycle of the blocks with a call in it leads through block 0; how long the ways between calls are, the evaluation counts.
 
+use crate::lowered::{execute, Run};
+
 pub const MAXIMUM_REGISTERS: usize = 1024;
 pub const MAXIMUM_MEMORY: usize = 4096;
 pub const MAXIMUM_BLOCKS: usize = 512;
@@ -40,6 +42,14 @@ macro_rules! codes {
 
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// What executes it with operands of so many bytes, which `check` has seen it has.
+            pub(crate) fn run(self, width: u8) -> Run {
+                match (self, width) {
+                    $($((Self::$name, $width) => execute::<{ Self::$name as u8 }, $width>,)+)+
+                    _ => unreachable!("{self:?} of {width} bytes"),
+                }
+            }
         }
     };
 }
@@ -210,6 +220,14 @@ pub struct Call {
     pub source: Option<Place>,
     /// Where the bytes go that a copy to the host brings.
     pub fills: Option<Place>,
+}
+
+impl Call {
+    /// What it is passed, and what it copies to the device.
+    pub fn values(&self) -> impl Iterator<Item = Spot> + '_ {
+        let arguments = self.arguments.iter().map(|argument| argument.value);
+        arguments.chain(self.source.map(Spot::Memory))
+    }
 }
 
 /// Where a value stands when the program is at the entry's call.

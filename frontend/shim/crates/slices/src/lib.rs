@@ -19,12 +19,13 @@ pub mod evaluate;
 mod filling;
 pub mod form;
 pub mod invariant;
-mod prepare;
+mod lowered;
 mod read;
+mod simplified;
 #[cfg(test)]
 mod tests;
 
-pub use evaluate::{Evaluation, Event, Stuck};
+pub use evaluate::{Evaluation, Event, Prepared, Stuck};
 pub use filling::Filling;
 pub use form::Slice;
 

@@ -4,8 +4,12 @@ use crate::form::{
     Argument, Block, Call, Code, End, Input, Operation, Origin, Place, Slice, Spot, MAXIMUM_OPERATIONS,
     MAXIMUM_REGISTERS,
 };
-use crate::{Evaluation, Event, Stuck};
+use crate::{Evaluation, Event, Prepared, Stuck};
 use std::sync::Arc;
+
+fn begun(slice: Slice, inputs: &[&[u8]]) -> Evaluation {
+    Evaluation::begin(Arc::new(Prepared::whole(Arc::new(slice))), inputs).expect("its inputs")
+}
 
 fn register(number: u16) -> Spot {
     Spot::Register { number, width: 8 }
@@ -60,9 +64,10 @@ fn summing() -> Slice {
 fn a_loop_is_evaluated_call_by_call() {
     let slice = Arc::new(summing());
     assert_eq!(slice.check(), Ok(()));
-    assert!(Evaluation::begin(slice.clone(), &[&[0; 8]]).is_none(), "an input is missing");
-    assert!(Evaluation::begin(slice.clone(), &[&[0; 8], &[0; 7]]).is_none(), "one is shorter");
-    let mut loop_ = Evaluation::begin(slice.clone(), &[&1_u64.to_le_bytes(), &[5; 8]]).expect("its inputs");
+    let prepared = Arc::new(Prepared::whole(slice.clone()));
+    assert!(Evaluation::begin(prepared.clone(), &[&[0; 8]]).is_none(), "an input is missing");
+    assert!(Evaluation::begin(prepared.clone(), &[&[0; 8], &[0; 7]]).is_none(), "one is shorter");
+    let mut loop_ = Evaluation::begin(prepared, &[&1_u64.to_le_bytes(), &[5; 8]]).expect("its inputs");
     let call = &slice.calls[0];
     for (number, read) in [(1_u32, 4_u64), (5, 5), (10, 0)].into_iter().take(2) {
         assert_eq!(loop_.step(), Ok(Event::Called(0)));
@@ -86,7 +91,7 @@ fn a_loop_is_evaluated_call_by_call() {
 fn a_fault_of_the_program_is_one_here() {
     let mut slice = summing();
     slice.blocks[0].operations = vec![operation(Code::DivideSigned, 4, 0, &[1, 2])];
-    let mut loop_ = Evaluation::begin(Arc::new(slice), &[&[0; 8], &[0; 8]]).expect("its inputs");
+    let mut loop_ = begun(slice, &[&[0; 8], &[0; 8]]);
     assert_eq!(loop_.step(), Err(Stuck));
 }
 
@@ -174,9 +179,14 @@ fn arbitrary_bytes_do_no_harm() {
             .collect();
         let inputs: Vec<Vec<u8>> = sizes.iter().map(|&size| vec![next() as u8; size]).collect();
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-        let mut loop_ = Evaluation::begin(Arc::new(slice), &inputs).expect("its inputs");
+        let (mut plain, mut simple) = (begun(slice.clone(), &inputs), begun(slice, &inputs));
+        simple.simplify();
         for _ in 0..20 {
-            let _ = loop_.step();
+            let event = plain.step();
+            assert_eq!(simple.step(), event);
+            if event.is_err() {
+                break;
+            }
         }
     }
     assert!(taken > 10_000, "{taken}");

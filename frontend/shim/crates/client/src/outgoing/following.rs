@@ -13,7 +13,7 @@
 
 use crate::incoming::waiter::Waiter;
 use crate::outgoing::lead::{Counts, Lead};
-use slices::{Evaluation, Event, Filling};
+use slices::{Evaluation, Event, Filling, Prepared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -103,14 +103,15 @@ pub(crate) struct Following {
 impl Following {
     /// `None`: the inputs are not those of the slice.
     pub(crate) fn new(lead: Lead, number: u32, verifies: bool, time: Duration) -> Option<Self> {
-        let inputs: Vec<&[u8]> = lead.inputs.iter().map(Vec::as_slice).collect();
-        let evaluation = Evaluation::begin(lead.slice.clone(), &inputs)?;
-        let mut fillings = vec![Vec::new(); lead.slice.calls.len()];
+        let mut fillings: Vec<Vec<Filling>> = vec![Vec::new(); lead.slice.calls.len()];
         for hole in &lead.holes {
             let number = usize::from(hole.call);
             let call = lead.slice.calls.get(number)?;
             fillings[number].push(Filling::new(call, hole.value(), hole.at, hole.offset, hole.width).ok()?);
         }
+        let prepared = Prepared::new(lead.slice.clone(), &fillings);
+        let inputs: Vec<&[u8]> = lead.inputs.iter().map(Vec::as_slice).collect();
+        let evaluation = Evaluation::begin(Arc::new(prepared), &inputs)?;
         let widest = LAST_WINDOW.min((WINDOW_BYTES / lead.result_bytes.max(1)).max(1));
         Some(Self {
             body: lead.body.clone(),
