@@ -392,5 +392,10 @@ def _users(asked: Users | str | None, confined: bool) -> Users | None:
         return found
     if asked is not None:
         raise registry.DeviceUnavailable(f"--worker-user cannot be used: {why}")
-    log.warning("sessions' processes run as root, for they cannot run as %s (--worker-user): %s", found, why)
+    log.warning(
+        "sessions' processes run as root, for they cannot run as %s: %s. Have Farlane and its Python where every user may read "
+        "them, such as /opt/farlane, or say --worker-user off",
+        found,
+        why,
+    )
     return None
