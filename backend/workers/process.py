@@ -250,7 +250,7 @@ class _Worker:
             self._images.answered(message)
         elif message.kind is Kind.COMPILER:
             self._compilers.answered(message)
-        elif message.kind is Kind.CODE:
+        elif message.kind in (Kind.CODE, Kind.CLAIM):
             self._code.answered(message)
         elif message.kind is Kind.CLOSE:
             return False

@@ -269,7 +269,10 @@ class WorkerSession:
             self._start_compiler()
         elif message.kind is Kind.CODE:
             found = None if self._code is None else self._code.find(fields["name"])
-            self._control.send(Kind.CODE, found=found is not None, bulk=found)
+            self._control.send(Kind.CODE, name=fields["name"], found=found is not None, bulk=found)
+        elif message.kind is Kind.CLAIM:
+            granted = self._code is None or self._code.claim(fields["name"])
+            self._control.send(Kind.CLAIM, name=fields["name"], granted=granted)
         elif message.kind is Kind.KEEP and self._code is not None:
             self._code.keep(fields["name"], message.bulk())
         elif message.kind is Kind.SPANS and self._spans is not None:
@@ -354,6 +357,8 @@ class WorkerSession:
                 return
             self._closed = True
             self.images.close()
+        if self._code is not None:
+            self._code.close()
         self._release(self._worker)
 
 
