@@ -29,7 +29,6 @@ from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, version
 from farlane.backend.host.host import Host
-from farlane.backend.host.spans import to_all, to_folder
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
 from farlane.backend.server.edge import Edge
@@ -90,9 +89,8 @@ class ServeCommand:
         require_protection(endpoints, folder, arguments.insecure)
         shown_at = None if arguments.admin is None else protected(arguments.admin, folder, arguments.insecure)
         exporter = None if arguments.otlp is None else open_exporter(arguments.otlp, arguments.device)
-        spans = to_all(to_folder(options.timeline) if options.timeline else None, exporter)
         networked = any(not endpoint.local for endpoint in endpoints)
-        host = open_host(arguments, options, networked=networked, spans=spans)
+        host = open_host(arguments, options, networked=networked, spans=exporter)
         try:
             edge = Edge(host, folder, arguments.grace)
             admin = contextlib.ExitStack()

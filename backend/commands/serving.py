@@ -126,11 +126,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--session-reports", metavar="FOLDER", help="write what the device has counted for each session to this folder"
     )
     parser.add_argument(
-        "--timeline",
-        metavar="FOLDER",
-        help="write when each session did what to this folder, for `farlane run --timeline`",
-    )
-    parser.add_argument(
         "--otlp",
         metavar="ENDPOINT",
         help="send when each session did what to a collector of OpenTelemetry, by HTTP, for example http://127.0.0.1:4318",
@@ -249,7 +244,7 @@ def read_options(arguments: argparse.Namespace) -> DeviceOptions:
         raise registry.DeviceUnavailable(
             f"--{given[0].replace('_', '-')} is for the simulated device; the device is {arguments.device}"
         )
-    paths = {name: getattr(arguments, name) for name in ("memory_trace", "model", "session_reports", "timeline")}
+    paths = {name: getattr(arguments, name) for name in ("memory_trace", "model", "session_reports")}
     found = {name: os.path.abspath(path) for name, path in paths.items() if path}
     try:
         return DeviceOptions.read(
@@ -261,7 +256,6 @@ def read_options(arguments: argparse.Namespace) -> DeviceOptions:
             trace=found.get("memory_trace"),
             model=found.get("model"),
             reports=found.get("session_reports"),
-            timeline=found.get("timeline"),
         )
     except ValueError as error:
         raise registry.DeviceUnavailable(str(error)) from None
@@ -392,5 +386,10 @@ def _users(asked: Users | str | None, confined: bool) -> Users | None:
         return found
     if asked is not None:
         raise registry.DeviceUnavailable(f"--worker-user cannot be used: {why}")
-    log.warning("sessions' processes run as root, for they cannot run as %s (--worker-user): %s", found, why)
+    log.warning(
+        "sessions' processes run as root, for they cannot run as %s: %s. Have Farlane and its Python where every user may read "
+        "them, such as /opt/farlane, or say --worker-user off",
+        found,
+        why,
+    )
     return None

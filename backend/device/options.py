@@ -16,12 +16,11 @@ from typing import Any
 from farlane.backend.device import capabilities
 
 THREADS, ORDER, TIERS = "FARLANE_SIM_THREADS", "FARLANE_SIM_ORDER", "FARLANE_JIT_TIERS"
-CAPABILITY, MODEL, GRAPHS, REPORTS, TIMELINE = (
+CAPABILITY, MODEL, GRAPHS, REPORTS = (
     "FARLANE_CAPABILITY",
     "FARLANE_SIM_MODEL",
     "FARLANE_GPU_GRAPHS",
     "FARLANE_SESSION_REPORTS",
-    "FARLANE_SESSION_TIMELINE",
 )
 MEMORY, POLICY, TRACE = "FARLANE_DEVICE_MEMORY", "FARLANE_MEMORY_POLICY", "FARLANE_MEMORY_TRACE"
 SHARED = "FARLANE_SHARED_MEMORY"
@@ -43,7 +42,6 @@ class DeviceOptions:
     model: str = ""  # sim/options.py: a file that says what of the memory system is modelled
     graphs: str = "auto"  # gpu/repeats.py: loops as CUDA graphs: "auto", "on", "off"
     reports: str = ""  # reports.py: a folder for what sessions have counted
-    timeline: str = ""  # host/spans.py: a folder for when sessions did what
     shared: int | None = None  # sim/options.py: device memory that all sessions have together
 
     def __post_init__(self) -> None:
@@ -108,5 +106,4 @@ _VARIABLES = (
     (MODEL, "model", str),
     (GRAPHS, "graphs", lambda text: text.lower() or "auto"),
     (REPORTS, "reports", str),
-    (TIMELINE, "timeline", str),
 )

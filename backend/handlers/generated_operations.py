@@ -133,6 +133,9 @@ _decode_device_limit = struct.Struct("<8xI4xQ").unpack_from
 _decode_check_end = struct.Struct("<8x4x4x").unpack_from
 
 
+_decode_timeline = struct.Struct("<8xQ4xI").unpack_from
+
+
 _decode_context = struct.Struct("<8xI4x").unpack_from
 
 
@@ -627,6 +630,19 @@ OPERATIONS: dict[int, Operation] = {
         result="value",
         slot_at=8,
         decode=_decode_check_end,
+    ),
+    0x0035: Operation(
+        name="TIMELINE",
+        code=0x0035,
+        family="device",
+        fields=(Field("first", "Q", 8), Field("slot", "I", 16), Field("size", "I", 20),),
+        fixed=24,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="data",
+        slot_at=16,
+        decode=_decode_timeline,
     ),
     0x0034: Operation(
         name="CONTEXT",

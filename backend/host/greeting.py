@@ -79,6 +79,7 @@ class Greeting:
     resumes: bool = False
     waits: bool = False  # for a session, where the host is full
     follows: bool = False  # an Elsewhere
+    timeline: bool = False  # asked for
 
 
 def common_version(greeting: Greeting) -> int:

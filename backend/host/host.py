@@ -29,7 +29,7 @@ from farlane.backend.host.manifests import ManifestStore, Objects
 from farlane.backend.host.queue import Patience, Queue
 from farlane.backend.host.remote import Processes, RemoteSession
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session, priority_of
-from farlane.backend.host.spans import Sink
+from farlane.backend.host.spans import Arrival, Sink
 from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.resources import Resources
@@ -55,6 +55,7 @@ class Admission:
     manifests: Objects | None = None
     checks: Sequence[str] = ()
     payload_bytes: int = CACHE_BYTES
+    timeline: bool = False
 
 
 class Host:
@@ -171,14 +172,16 @@ class Host:
             CallGone: the guest has waited, and given up.
             Refused: with the reason, and nothing left behind.
         """
+        came = time.monotonic_ns()
         tape_version = common_version(greeting)
         check(greeting)
         level = priority_of(greeting.priority, applicant.priority, self.guest_priority)
         name = self._reserve(level, applicant.patience)
+        arrival = Arrival(came, time.monotonic_ns()) if greeting.timeline else None
         try:
             most = self.quota if applicant.quota is None else min(applicant.quota, self.quota)
             allowance = self._allowances.join(name, applicant.limits, most, CACHE_BYTES)
-            session, description = self._open_session(name, tape_version, greeting, allowance, applicant)
+            session, description = self._open_session(name, tape_version, greeting, allowance, applicant, arrival)
         except BaseException:
             self._forget(name)
             raise
@@ -206,6 +209,7 @@ class Host:
             manifests,
             greeting.checks,
             allowance.payloads,
+            greeting.timeline,
         )
 
     def end(self, session: HostedSession, why: str, how: How = How.STOPPED) -> None:
@@ -287,16 +291,18 @@ class Host:
         greeting: Greeting,
         allowance: Allowance,
         applicant: Applicant,
+        arrival: Arrival | None,
     ) -> tuple[HostedSession, Description]:
         images, checks = SessionImages(self.images, allowance.images), greeting.checks
         most, payloads = allowance.memory, allowance.payloads
         if isinstance(self.device, Device):
             said = None if self._spans is None else functools.partial(self._spans, name)
-            return open_session(self.device, most, images, name, tape_version, checks, said, payloads), self.description
+            session = open_session(self.device, most, images, name, tape_version, checks, said, payloads, arrival)
+            return session, self.description
         try:
             digests, entrance, resumption = greeting.module_digests, applicant.entrance, applicant.resumption
             return self.device.open(
-                name, tape_version, most, checks, images, digests, entrance, resumption, applicant.guest, payloads
+                name, tape_version, most, checks, images, digests, entrance, resumption, applicant.guest, payloads, arrival
             )
         except BaseException:
             images.close()
@@ -312,8 +318,9 @@ def open_session(
     checks: Sequence[str] = (),
     said: Callable[[bytes], None] | None = None,
     payload_bytes: int = CACHE_BYTES,
+    arrival: Arrival | None = None,
 ) -> Session:
-    """A session on a device of this process. `said`: see `Session`.
+    """A session on a device of this process. `said`, `arrival`: see `Session`.
 
     Raises:
         Refused: the device has no room for it, or failed.
@@ -333,7 +340,7 @@ def open_session(
         context.close()
         raise Refused(Reason.DEVICE, error.message) from error
     try:
-        return Session(name, Resources(context, images, payload_bytes), tape_version, said)
+        return Session(name, Resources(context, images, payload_bytes), tape_version, said, arrival)
     except Exception as error:
         context.close()
         log.exception("a session could not be made")

@@ -12,6 +12,7 @@ from farlane.backend.device.base import Description, MemoryMap, Window
 from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.manifests import Objects
+from farlane.backend.host.spans import Arrival
 from farlane.backend.objects.images import SessionImages
 
 if TYPE_CHECKING:
@@ -85,8 +86,9 @@ class Processes(Protocol):
         resumption: Resumption | None,
         guest: str,
         payload_bytes: int,
+        arrival: Arrival | None,
     ) -> tuple[RemoteSession, Description]:
         """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. `guest`: whose compiled code it
-        finds; empty: none. Raises Refused."""
+        finds; empty: none. `arrival`: the guest reads when the session did what. Raises Refused."""
 
     def close(self) -> None: ...

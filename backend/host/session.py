@@ -13,13 +13,14 @@ Source: protos/tape.md, "Carriage"; docs/explanation/architecture/sessions.md, "
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterator
 
 from farlane.backend.control import Control
 from farlane.backend.device.base import Context, MemoryMap, Window
 from farlane.backend.errors import ProtocolError
-from farlane.backend.host.spans import Recorder
+from farlane.backend.host.spans import Arrival, Recorder
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.resources import Resources
 from farlane.backend.plane import Call, Replay
@@ -47,15 +48,20 @@ class Session:
     """What a transport talks to."""
 
     def __init__(
-        self, name: str, resources: Resources, tape_version: int, said: Callable[[bytes], None] | None = None
+        self,
+        name: str,
+        resources: Resources,
+        tape_version: int,
+        said: Callable[[bytes], None] | None = None,
+        arrival: Arrival | None = None,
     ) -> None:
-        """`said`: is given, at the end, when it did what (spans.py)."""
+        """`said` is given, at the end, when it did what (spans.py). With an `arrival` the guest reads that, too."""
         self.name = name
         self.resources = resources
         self._said = said
-        self._recorder = None if said is None else Recorder()
+        self._recorder = recorder = None if said is None and arrival is None else Recorder(name, arrival)
         self._replay = Replay(
-            Control(name, resources, None if self._recorder is None else self._recorder.opened),
+            Control(name, resources, None if recorder is None else recorder.opened),
             resources.context.direct,
             resources.standing,
             resources.payloads,
@@ -64,8 +70,10 @@ class Session:
             tape_version=tape_version,
             message_bytes=MESSAGE_BYTES,
             credit_bytes=CREDIT_BYTES,
-            spans=said is not None,
+            spans=recorder is not None,
         )
+        if recorder is not None and arrival is not None:
+            resources.lines = functools.partial(recorder.lines, self._replay, resources.context)
         self._closed = False
 
     @property
@@ -142,8 +150,6 @@ class Session:
         self._closed = True
         try:
             if self._said is not None and self._recorder is not None:
-                content = self._recorder.content(self.name, self._replay, self.resources.context)
-                if content:
-                    self._said(content)
+                self._said(self._recorder.content(self._replay, self.resources.context))
         finally:
             self.resources.release()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,6 +104,7 @@ class Resources:
         self.physical = PhysicalMemory()
         self.poisoned = PoisonedRanges(self.standing)
         self.payloads = Payloads(payload_bytes)  # shared with the plane's replay
+        self.lines: Callable[[int, int], bytes] | None = None  # when the session did what, where it is to know that
 
     def _default_streams(self) -> dict[int, Any]:
         return {number: self.context.default_stream(number) for number in (LEGACY_STREAM, PER_THREAD_STREAM)}

@@ -690,9 +690,9 @@ class Replay:
     def counts(self) -> dict[str, int]:
         """What metrics show of the session: groups, round_trips, records, bytes_in, bytes_out, loops_repeated, loops_led, iterations.
         From any thread."""
-    def spans(self) -> tuple[list[tuple[str, int, int, int]], int]:
-        """When it did what: kind (group, launch, repeat, while, operation), number, begin and end in nanoseconds of CLOCK_MONOTONIC;
-        and how many spans beyond the bound were not kept."""
+    def spans(self, first: int = 0, most: int = ...) -> tuple[list[tuple[str, int, int, int]], int, int]:
+        """When it did what, from span `first` on, `most` at most: kind (group, launch, repeat, while, operation), number, begin and end in
+        nanoseconds of CLOCK_MONOTONIC; how many spans there are, and how many beyond the bound were not kept. From any thread."""
 
     @property
     def remembered(self) -> int:

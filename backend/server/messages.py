@@ -88,6 +88,7 @@ def read_guest(data: bytes) -> GuestMessage:
             resumes=hello.resumes,
             waits=hello.waits,
             follows=hello.follows,
+            timeline=hello.timeline,
         )
     if kind == "object_part":
         part = message.object_part
@@ -126,6 +127,7 @@ def write_welcome(
             payload_cache_bytes=admission.payload_bytes if admission.tape_version >= 2 else 0,
             codecs=CODECS if admission.tape_version >= 2 else (),
             checks=admission.checks,
+            timeline=admission.timeline,
             rings_ticket=rings_ticket or b"",
             process_ticket=process_ticket or b"",
             rings_name=rings_name,

@@ -9,7 +9,11 @@ cannot be told apart, so nothing is kept for them.
 The host's processes that compile for a worker (compiling.py) read a guest's PTX as well, and serve a whole session: one
 text could have them say something wrong about the next. So what they make is kept in the same way.
 
-Owns the folders, their bounds and both ends of the questions. Locking: none on the host, where one thread serves a session.
+What several sessions of a guest would compile at once, one does: it has claimed it, until it has given it, has ended, or CLAIM_SECONDS
+have passed.
+
+Owns the folders, their bounds, the claims and both ends of the questions. Locking: one lock around the claims; else none on the host, where
+one thread serves a session.
 """
 
 from __future__ import annotations
@@ -29,9 +33,13 @@ from farlane.backend.workers.control import Control, Gone, Kind, Message
 GUEST_BYTES = 64 << 20  # that are kept of a guest
 SESSION_BYTES = 64 << 20  # that a session may give
 ENTRY_BYTES = 16 << 20
+CLAIM_SECONDS = 60.0
+MOST_CLAIMS = 64  # of a session
 FORGOTTEN_SECONDS = 30 * 86400.0  # for which a guest has not come
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _ANSWER_SECONDS = 30.0
+_claims: dict[Path, tuple[GuestCode, float]] = {}  # whose, and until when
+_claiming = threading.Lock()
 
 
 class GuestCode:
@@ -41,6 +49,8 @@ class GuestCode:
         """`guest`: the name of its folder, which the host chooses."""
         self._folder = root() / guest
         self._left = SESSION_BYTES
+        self._claimed: set[Path] = set()
+        self._ended = False
         with contextlib.suppress(OSError):
             os.utime(self._folder)
 
@@ -65,6 +75,32 @@ class GuestCode:
         with contextlib.suppress(OSError):
             files.replace(path, data)
             files.prune(self._folder, GUEST_BYTES)
+        with _claiming:
+            if path in self._claimed:
+                self._claimed.discard(path)
+                del _claims[path]
+
+    def claim(self, name: str) -> bool:
+        """Whether the session is to compile it: no other one of the guest does. Raises ValueError: it is no name."""
+        path, now = self._path(name), time.monotonic()
+        with _claiming:
+            whose, until = _claims.get(path, (self, now))
+            if whose is not self and until > now:
+                return False
+            whose._claimed.discard(path)
+            if len(self._claimed) < MOST_CLAIMS and not self._ended:
+                _claims[path] = self, now + CLAIM_SECONDS
+                self._claimed.add(path)
+            else:
+                _claims.pop(path, None)
+            return True
+
+    def close(self) -> None:
+        """The session has ended."""
+        with _claiming:
+            self._ended = True
+            while self._claimed:
+                del _claims[self._claimed.pop()]
 
     def _path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
@@ -78,13 +114,25 @@ class HostsCode:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._asking = threading.Lock()
-        self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[str, bytes | None, bool]] = queue.SimpleQueue()
 
     def find(self, name: str) -> bytes | None:
         """None as well where the host has gone."""
+        found = self._ask(Kind.CODE, name)
+        return None if found is None else found[0]
+
+    def claim(self, name: str) -> bool:
+        found = self._ask(Kind.CLAIM, name)
+        return found is None or found[1]  # without a host there are no other sessions
+
+    def _ask(self, kind: Kind, name: str) -> tuple[bytes | None, bool] | None:
+        """None: the host has gone, or does not answer."""
         with self._asking, contextlib.suppress(Gone, queue.Empty):
-            self._control.send(Kind.CODE, name=name)
-            return self._answers.get(timeout=_ANSWER_SECONDS)
+            self._control.send(kind, name=name)
+            while True:
+                answered, data, granted = self._answers.get(timeout=_ANSWER_SECONDS)
+                if answered == name:  # else it is the answer to an earlier question, and late
+                    return data, granted
         return None
 
     def keep(self, name: str, entry: bytes) -> None:
@@ -93,8 +141,12 @@ class HostsCode:
                 self._control.send(Kind.KEEP, bulk=entry, name=name)
 
     def answered(self, message: Message) -> None:
-        """By the thread that listens to the host: its answers come in the order of the questions."""
-        self._answers.put(message.bulk() if message.fields["found"] else None)
+        """By the thread that listens to the host."""
+        fields = message.fields
+        if message.kind is Kind.CLAIM:
+            self._answers.put((fields["name"], None, fields["granted"]))
+        else:
+            self._answers.put((fields["name"], message.bulk() if fields["found"] else None, False))
 
 
 def root() -> Path:

@@ -51,7 +51,8 @@ class Kind(enum.IntEnum):
     # both ways
     IMAGE = 32  # its digest; its bytes, or why the session may not use what it has given
     COMPILER = 33  # wanted; a descriptor of one, or none where it has all that it gets
-    CODE = 34  # compiled code by its name; found, its bytes
+    CODE = 34  # compiled code by its name; its name, found, its bytes
+    CLAIM = 35  # who compiles it: its name; its name, granted
 
 
 class Gone(Exception):

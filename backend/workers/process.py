@@ -33,6 +33,7 @@ from farlane.backend.host.entrance import Resumption
 from farlane.backend.host.greeting import Refused
 from farlane.backend.host.host import Admission, open_session
 from farlane.backend.host.session import Session
+from farlane.backend.host.spans import Arrival
 from farlane.backend.objects.images import SessionImages, digest_of
 from farlane.backend.plane import Call, CallGone, Place, Security, Server
 from farlane.backend.server import messages
@@ -214,6 +215,7 @@ class _Worker:
                 wanted["checks"],
                 self._say_spans if wanted["spans"] else None,
                 wanted["payloads"],
+                Arrival(*wanted["arrival"]) if wanted["arrival"] else None,
             )
         except Refused as refused:
             self._control.send(Kind.REFUSED, text=refused.message[:TEXT_CHARACTERS])
@@ -248,7 +250,7 @@ class _Worker:
             self._images.answered(message)
         elif message.kind is Kind.COMPILER:
             self._compilers.answered(message)
-        elif message.kind is Kind.CODE:
+        elif message.kind in (Kind.CODE, Kind.CLAIM):
             self._code.answered(message)
         elif message.kind is Kind.CLOSE:
             return False

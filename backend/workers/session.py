@@ -24,7 +24,7 @@ from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.remote import Ended
-from farlane.backend.host.spans import Sink
+from farlane.backend.host.spans import Arrival, Sink
 from farlane.backend.objects.images import OverQuota, SessionImages
 from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.workers import code, control
@@ -65,6 +65,7 @@ class SessionProcesses:
         resumption: Resumption | None = None,
         guest: str = "",
         payload_bytes: int = CACHE_BYTES,
+        arrival: Arrival | None = None,
     ) -> tuple[WorkerSession, Description]:
         """Raises Refused."""
         worker = self.pool.take()
@@ -72,6 +73,7 @@ class SessionProcesses:
             session = WorkerSession(
                 name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption,
                 code.GuestCode(guest) if guest and self.pool.confined else None, self._spans, payload_bytes,
+                arrival,
             )  # fmt: skip
         except BaseException:
             self.pool.release(worker)
@@ -102,6 +104,7 @@ class WorkerSession:
         kept: code.GuestCode | None = None,
         spans: Sink | None = None,
         payload_bytes: int = CACHE_BYTES,
+        arrival: Arrival | None = None,
     ) -> None:
         """Opens the session in its worker.
 
@@ -113,6 +116,7 @@ class WorkerSession:
             kept: compiled code that it may find, and add to.
             spans: takes when it did what.
             payload_bytes: of payloads that it keeps.
+            arrival: its guest reads when it did what.
 
         Raises:
             Refused: the device has no room for it, or the worker has ended.
@@ -152,6 +156,7 @@ class WorkerSession:
                 grace=resumption and resumption.grace,
                 keeps_code=kept is not None,
                 spans=spans is not None,
+                arrival=arrival,
                 payloads=payload_bytes,
             )
             with self._control.receive() as message:
@@ -264,7 +269,10 @@ class WorkerSession:
             self._start_compiler()
         elif message.kind is Kind.CODE:
             found = None if self._code is None else self._code.find(fields["name"])
-            self._control.send(Kind.CODE, found=found is not None, bulk=found)
+            self._control.send(Kind.CODE, name=fields["name"], found=found is not None, bulk=found)
+        elif message.kind is Kind.CLAIM:
+            granted = self._code is None or self._code.claim(fields["name"])
+            self._control.send(Kind.CLAIM, name=fields["name"], granted=granted)
         elif message.kind is Kind.KEEP and self._code is not None:
             self._code.keep(fields["name"], message.bulk())
         elif message.kind is Kind.SPANS and self._spans is not None:
@@ -349,6 +357,8 @@ class WorkerSession:
                 return
             self._closed = True
             self.images.close()
+        if self._code is not None:
+            self._code.close()
         self._release(self._worker)
 
 

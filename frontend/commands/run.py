@@ -183,8 +183,6 @@ class RunCommand:
                 quota = parse_size(arguments.quota) if arguments.quota else None
                 counted = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="farlane-report-")))
                 extra = _host_options(arguments, counted)
-                if spans is not None:
-                    extra += ("--timeline", str(spans))
                 # The GPU of a host in a guest is the guest's own.
                 around = outer if arguments.device == "cupy" else None
                 embedded = EmbeddedHost(arguments.device or "sim", quota, extra, around)
@@ -226,7 +224,7 @@ class RunCommand:
             killed, status = ended < 0, ended if ended >= 0 else 128 - ended  # the status as a shell has it
             report = reports.collect(folder, mode, seconds, status)
             if embedded is not None:
-                told = bool(write_report or arguments.memory_trace or spans)
+                told = bool(write_report or arguments.memory_trace)
                 embedded.close(abandoned=killed and not told)  # only then has it written everything
                 if told:
                     report.add_host(counted)

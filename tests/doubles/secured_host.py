@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from farlane.backend.security.folder import Folder
@@ -27,14 +28,15 @@ def done(*arguments: str, **environment: str) -> str:
 class Host:
     """A host that listens with TLS at all loopback addresses."""
 
-    def __init__(self, path: Path, *arguments: str) -> None:
+    def __init__(self, path: Path, *arguments: str, within: Sequence[str] = ()) -> None:
+        """`within`: a command that runs the host's."""
         self.folder = Folder(path / "host")
         said = done("host", "init", "--folder", str(self.folder.path))
         found = re.search("FARLANE_TOKEN=(\\S+)", said)
         assert found, said
         self.token = found[1]
         read, write = os.pipe()
-        command = [sys.executable, "-m", "farlane.backend.commands.serve", "--folder", str(self.folder.path)]
+        command = [*within, sys.executable, "-m", "farlane.backend.commands.serve", "--folder", str(self.folder.path)]
         command += ["--listen", "farlane+tls://0.0.0.0:0", "--ready-fd", str(write), *arguments]
         self._log = (path / "log").open("w+")
         self.process = subprocess.Popen(command, pass_fds=[write], stdout=subprocess.DEVNULL, stderr=self._log)

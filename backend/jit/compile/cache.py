@@ -61,6 +61,8 @@ class Store(Protocol):
 
     def find(self, name: str) -> bytes | None: ...
     def keep(self, name: str, entry: bytes) -> None: ...
+    def claim(self, name: str) -> bool:
+        """Whether this process is to make the entry: no other one does."""
 
 
 _open = True
@@ -80,6 +82,11 @@ def is_open() -> bool:
 
 def has_store() -> bool:
     return _store is not None
+
+
+def claim(name: str) -> bool:
+    """Whether this process is to make an entry that it has not found; else another one makes it now, and it is there soon."""
+    return _store is None or _store.claim(name)
 
 
 @functools.cache

@@ -64,7 +64,7 @@ def serve() -> None:
             answer = f"{type(error).__name__}: {error}".encode(), b""
         try:
             process.send(target, *answer)
-        except BrokenPipeError:  # whom it was for has ended
+        except ConnectionError:  # whom it was for has ended
             os._exit(0)
 
 

@@ -88,10 +88,13 @@ def send(stream: IO[bytes], first: bytes, second: bytes) -> None:
 
 
 def receive(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """The next message, None at the end."""
-    head = stream.read(_HEAD)
-    if len(head) < _HEAD:
+    """The next message, None at the end: a socket whose other side has ended with something unread says so by an error."""
+    try:
+        head = stream.read(_HEAD)
+        if len(head) < _HEAD:
+            return None
+        sizes = int.from_bytes(head[:8], "little"), int.from_bytes(head[8:], "little")
+        parts = stream.read(sizes[0]), stream.read(sizes[1])
+    except ConnectionError:
         return None
-    sizes = int.from_bytes(head[:8], "little"), int.from_bytes(head[8:], "little")
-    parts = stream.read(sizes[0]), stream.read(sizes[1])
     return parts if (len(parts[0]), len(parts[1])) == sizes else None

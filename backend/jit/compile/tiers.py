@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 TIER_2_OVER_1 = 6  # times as long to compile: measured 5 to 8
 LEAST_NS = 20_000_000
+_LOOK_SECONDS = 0.25  # of a kernel that runs: between two looks for code that another process has compiled
 
 _log = logging.getLogger(__name__)
 
@@ -52,21 +54,33 @@ class Use:
     block: tuple[int, int, int]
     options: Options
     nanoseconds: int = 0
-    asked: bool = field(default=False)
+    asked: bool = field(default=False)  # and no answer yet
+    looked: float = field(default=0.0)  # when it last asked whether another process has compiled it
 
     def spent(self, kernel: CompiledKernel, nanoseconds: int) -> None:
         """The kernel has run so long."""
         self.nanoseconds += nanoseconds
-        worth = LEAST_NS
-        if not kernel.info.tiled:
-            worth = max(worth, int(TIER_2_OVER_1 * 1e9 * kernel.info.compile_seconds))
-        if not self.asked and self.nanoseconds >= worth:
+        if self.asked or self.nanoseconds < LEAST_NS:
+            return
+        shared = cache.has_store()
+        if time.monotonic() - self.looked >= _LOOK_SECONDS if shared else self.is_worth_it(kernel):
             self.asked = True
             _compiler.ask(kernel, self)
 
+    def is_worth_it(self, kernel: CompiledKernel) -> bool:
+        """Whether tier 2 is to compile the kernel."""
+        if kernel.info.tiled:
+            return self.nanoseconds >= LEAST_NS
+        return self.nanoseconds >= max(LEAST_NS, int(TIER_2_OVER_1 * 1e9 * kernel.info.compile_seconds))
+
 
 class Compiler:
-    """The process that compiles by tier 2, started when it is first needed, and the thread that waits for it."""
+    """The process that compiles by tier 2, started when it is first needed, and the thread that waits for it.
+
+    Where processes share what they compile (cache.Store), one of them compiles a kernel, and the others take its code as soon as it is there:
+    sixty-four sessions of one program would else take all processors from each other's kernels, and one with better code would be ahead of
+    the others in the same time.
+    """
 
     def __init__(self) -> None:
         self._asked: queue.SimpleQueue[tuple[CompiledKernel, Use]] = queue.SimpleQueue()
@@ -87,21 +101,33 @@ class Compiler:
                 self._thread = thread
 
     def _work(self) -> None:
-        from farlane.backend.jit.compile import native
-
         while True:
             kernel, use = self._asked.get()
             try:
-                better = replace(use.options, tier=2)
-                facts, image = self._process.compile(use.module, use.name, use.block, better)
-                kernel.replace(image)
-                if better.cache and cache.has_store() and cache.trusted():
-                    key = cache.key(use.module.digest, use.name, use.block, better, native.version())
-                    cache.save_object(key, facts, image)
+                if not self._improve(kernel, use):
+                    use.looked, use.asked = time.monotonic(), False
             except Exception:
                 # Tier 1 code is right, only slower.
                 _log.warning("kernel %s stays in tier 1", demangled(use.name), exc_info=True)
                 self._process.end()
+
+    def _improve(self, kernel: CompiledKernel, use: Use) -> bool:
+        """Whether the kernel has its tier 2 code; False: it is to be asked for again. Raises what compiling does."""
+        from farlane.backend.jit.compile import native
+
+        better = replace(use.options, tier=2)
+        if not (better.cache and cache.has_store() and cache.trusted()):
+            kernel.replace(self._process.compile(use.module, use.name, use.block, better)[1])
+            return True
+        key = cache.key(use.module.digest, use.name, use.block, better, native.version())
+        found = cache.load_object(key)
+        if found is None:
+            if not (use.is_worth_it(kernel) and cache.claim(key)):
+                return False
+            found = self._process.compile(use.module, use.name, use.block, better)
+            cache.save_object(key, *found)
+        kernel.replace(found[1])
+        return True
 
 
 _compiler = Compiler()

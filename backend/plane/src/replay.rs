@@ -49,6 +49,7 @@ use errors::{Errors, Standing};
 use handles::Table;
 use launches::Launches;
 use loops::{Loops, Prices};
+use parking_lot::Mutex;
 use payloads::Payloads;
 use results::{Closing, Results};
 use spans::{Kind, Spans};
@@ -103,7 +104,7 @@ pub struct Replay<L, H> {
     events: Arc<Table>,
     results: Results,
     counts: Arc<Counts>,
-    spans: Option<Box<Spans>>,
+    spans: Option<Arc<Mutex<Spans>>>,
     /// The group has had results that were sent before its end.
     answered: bool,
     group: u64,
@@ -134,7 +135,7 @@ impl<L, H> Replay<L, H> {
             standing,
             results: Results::default(),
             counts: Arc::default(),
-            spans: spans.then(Box::default),
+            spans: spans.then(Arc::default),
             answered: false,
             group: 1,
             group_bytes: 0,
@@ -165,8 +166,8 @@ impl<L, H> Replay<L, H> {
 
     /// When it did what, if that was to be kept.
     #[must_use]
-    pub fn spans(&self) -> Option<&Spans> {
-        self.spans.as_deref()
+    pub fn spans(&self) -> Option<&Arc<Mutex<Spans>>> {
+        self.spans.as_ref()
     }
 
     /// When something begins, if that is to be kept.
@@ -176,8 +177,8 @@ impl<L, H> Replay<L, H> {
 
     /// Something has ended that may have begun.
     fn end_span(&mut self, kind: Kind, number: u64, began: Option<u64>) {
-        if let (Some(spans), Some(began)) = (&mut self.spans, began) {
-            spans.add(kind, number, began);
+        if let (Some(spans), Some(began)) = (&self.spans, began) {
+            spans.lock().add(kind, number, began);
         }
     }
 

@@ -40,7 +40,7 @@ class HostMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ..., elsewhere: _Optional[_Union[Elsewhere, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority", "waits", "follows", "resumes")
+    __slots__ = ("tape_version_min", "tape_version_max", "client_version", "program", "pid", "mode", "module_digests", "objects", "checks", "comes_again", "priority", "waits", "follows", "timeline", "resumes")
     TAPE_VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     TAPE_VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,7 @@ class Hello(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     WAITS_FIELD_NUMBER: _ClassVar[int]
     FOLLOWS_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_FIELD_NUMBER: _ClassVar[int]
     RESUMES_FIELD_NUMBER: _ClassVar[int]
     tape_version_min: int
     tape_version_max: int
@@ -68,8 +69,9 @@ class Hello(_message.Message):
     priority: int
     waits: bool
     follows: bool
+    timeline: bool
     resumes: bool
-    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ..., waits: bool = ..., follows: bool = ..., resumes: bool = ...) -> None: ...
+    def __init__(self, tape_version_min: _Optional[int] = ..., tape_version_max: _Optional[int] = ..., client_version: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., mode: _Optional[str] = ..., module_digests: _Optional[_Iterable[bytes]] = ..., objects: _Optional[_Iterable[_Union[Object, _Mapping]]] = ..., checks: _Optional[_Iterable[str]] = ..., comes_again: bool = ..., priority: _Optional[int] = ..., waits: bool = ..., follows: bool = ..., timeline: bool = ..., resumes: bool = ...) -> None: ...
 
 class Object(_message.Message):
     __slots__ = ("identity", "size", "has_manifest")
@@ -82,7 +84,7 @@ class Object(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., size: _Optional[int] = ..., has_manifest: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket", "process_ticket", "process_certificate", "process_token", "resume_secret", "grace_milliseconds", "rings_name")
+    __slots__ = ("tape_version", "host_version", "session", "window_base", "window_size", "memory_quota", "credit_bytes", "message_bytes", "devices", "known_modules", "manifests", "wanted_objects", "payload_cache_bytes", "codecs", "checks", "rings_ticket", "process_ticket", "process_certificate", "process_token", "resume_secret", "grace_milliseconds", "timeline", "rings_name")
     TAPE_VERSION_FIELD_NUMBER: _ClassVar[int]
     HOST_VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +106,7 @@ class Welcome(_message.Message):
     PROCESS_TOKEN_FIELD_NUMBER: _ClassVar[int]
     RESUME_SECRET_FIELD_NUMBER: _ClassVar[int]
     GRACE_MILLISECONDS_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_FIELD_NUMBER: _ClassVar[int]
     RINGS_NAME_FIELD_NUMBER: _ClassVar[int]
     tape_version: int
     host_version: str
@@ -126,8 +129,9 @@ class Welcome(_message.Message):
     process_token: str
     resume_secret: bytes
     grace_milliseconds: int
+    timeline: bool
     rings_name: str
-    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ..., process_certificate: _Optional[bytes] = ..., process_token: _Optional[str] = ..., resume_secret: _Optional[bytes] = ..., grace_milliseconds: _Optional[int] = ..., rings_name: _Optional[str] = ...) -> None: ...
+    def __init__(self, tape_version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., window_base: _Optional[int] = ..., window_size: _Optional[int] = ..., memory_quota: _Optional[int] = ..., credit_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., devices: _Optional[_Iterable[_Union[DeviceDescription, _Mapping]]] = ..., known_modules: _Optional[_Iterable[bytes]] = ..., manifests: _Optional[_Iterable[_Union[Manifest, _Mapping]]] = ..., wanted_objects: _Optional[_Iterable[bytes]] = ..., payload_cache_bytes: _Optional[int] = ..., codecs: _Optional[_Iterable[str]] = ..., checks: _Optional[_Iterable[str]] = ..., rings_ticket: _Optional[bytes] = ..., process_ticket: _Optional[bytes] = ..., process_certificate: _Optional[bytes] = ..., process_token: _Optional[str] = ..., resume_secret: _Optional[bytes] = ..., grace_milliseconds: _Optional[int] = ..., timeline: bool = ..., rings_name: _Optional[str] = ...) -> None: ...
 
 class Waiting(_message.Message):
     __slots__ = ("place", "of")

@@ -250,6 +250,14 @@ def check_end(slot: int) -> bytes:
     return _check_end.pack(16, 0x0033, 0, slot, 0)
 
 
+_timeline = struct.Struct("<IHHQII")
+
+
+def timeline(first: int, slot: int, size: int) -> bytes:
+    """When the session did what, where Welcome.timeline says that it is kept: lines from number `first` on, as many as there is room for (tape.md, "Timelines"). Answered when the session is lost, too."""
+    return _timeline.pack(24, 0x0035, 0, first, slot, size)
+
+
 _context = struct.Struct("<IHHII")
 
 

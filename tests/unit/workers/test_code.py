@@ -52,6 +52,40 @@ def test_bounds(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     assert sum(each.stat().st_size for each in (root / "bob").iterdir()) <= 250
 
 
+def test_one_session_of_a_guest_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, stranger = GuestCode("bob"), GuestCode("bob"), GuestCode("eve")
+    assert first.claim(NAME)
+    assert first.claim(NAME)
+    assert not second.claim(NAME)
+    assert second.claim(OTHER)
+    assert stranger.claim(NAME), "what others compile is nothing to it"
+    first.keep(NAME, b"code")
+    assert second.claim(NAME), "it is there: who asks nevertheless may"
+    second.close()
+    assert first.claim(OTHER), "a session that has ended compiles nothing"
+    assert first.claim(NAME)
+    monkeypatch.setattr(code, "CLAIM_SECONDS", -1.0)
+    assert first.claim(NAME)
+    third = GuestCode("bob")
+    assert third.claim(NAME), "the first one has taken too long"
+    for session in (first, stranger, third):
+        session.close()
+    with pytest.raises(ValueError, match="is no name"):
+        first.claim("../eve/" + NAME)
+
+
+def test_claims_are_bounded() -> None:
+    first, second = GuestCode("bob"), GuestCode("bob")
+    names = [f"{number:064x}" for number in range(code.MOST_CLAIMS + 1)]
+    assert all(map(first.claim, names))
+    assert [second.claim(name) for name in names] == [False] * code.MOST_CLAIMS + [True]
+    first.close()
+    assert first.claim(names[0])
+    assert second.claim(names[0]), "it had ended"
+    second.close()
+    assert not code._claims
+
+
 def test_what_has_not_been_used_for_long_goes(root: Path) -> None:
     for guest in ("bob", "eve"):
         GuestCode(guest).keep(NAME, b"code")

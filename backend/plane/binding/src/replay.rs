@@ -50,6 +50,7 @@ pub struct Replay {
     inner: Mutex<plane::replay::Replay<Py<PyAny>, Py<PyAny>>>,
     counts: Arc<Counts>,
     methods: Methods,
+    spans: Option<Arc<Mutex<Spans>>>,
 }
 
 impl Replay {
@@ -101,7 +102,8 @@ impl Replay {
             events: events.inner.clone(),
         };
         let inner = plane::replay::Replay::new(tape_version, bounds, prices, shared, spans);
-        Ok(Self { counts: inner.counts().clone(), inner: Mutex::new(inner), methods: Methods::new(control)? })
+        let (counts, spans) = (inner.counts().clone(), inner.spans().cloned());
+        Ok(Self { counts, spans, inner: Mutex::new(inner), methods: Methods::new(control)? })
     }
 
     /// What metrics show. From any thread.
@@ -115,12 +117,15 @@ impl Replay {
         self.locked(|inner| Ok(inner.remembered()))
     }
 
-    /// When it did what: kind, number, begin, end; and how many spans were not kept.
-    fn spans(&self) -> PyResult<(Vec<SpanOfPython>, u64)> {
-        self.locked(|inner| {
-            let (kept, dropped) = inner.spans().map_or((&[][..], 0), Spans::all);
-            Ok((kept.iter().map(|span| (span.kind.name(), span.number, span.began, span.ended)).collect(), dropped))
-        })
+    /// When it did what, from span `first` on, `most` at most: kind, number, begin, end; how many spans there are, and how many were not
+    /// kept. From any thread.
+    #[pyo3(signature = (first = 0, most = usize::MAX))]
+    fn spans(&self, first: usize, most: usize) -> (Vec<SpanOfPython>, usize, u64) {
+        let Some(spans) = &self.spans else { return Default::default() };
+        let spans = spans.lock();
+        let (kept, dropped) = spans.all();
+        let some = kept.iter().skip(first).take(most);
+        (some.map(|span| (span.kind.name(), span.number, span.began, span.ended)).collect(), kept.len(), dropped)
     }
 
     /// What the control plane has made of a template.

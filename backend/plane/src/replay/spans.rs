@@ -2,7 +2,8 @@
 //! control plane does.
 //!
 //! Times are nanoseconds of CLOCK_MONOTONIC. Spans beyond a bound are counted, not kept. A session of
-//! which no timeline is wanted has none.
+//! which no timeline is wanted has none. The session's thread adds them; another one, or the control plane in the middle of a record, may
+//! read what there is.
 
 use crate::device::objects::monotonic;
 

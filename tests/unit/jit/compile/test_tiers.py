@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 from farlane.backend import jit
-from farlane.backend.jit.compile import compiler_main, native, tiers
+from farlane.backend.jit.compile import cache, compiler_main, kernels, native, tiers
+from farlane.backend.jit.compile.process import CompilerProcess
 from jit_tools.device import TinyDevice
 from jit_tools.instructions import HEADER
 from threadless import threadless
@@ -143,6 +145,64 @@ def test_a_kernel_stays_in_tier_1_until_a_thread_can_be_started(device: TinyDevi
     assert kernel.use is not None
     compiler.ask(kernel, kernel.use)
     eventually(lambda: kernel.use is None, 120)
+
+
+class Shared:
+    """Entries of several processes, of which another one compiles what is not there."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        self.claimed: list[str] = []
+
+    def find(self, name: str) -> bytes | None:
+        self.asked.append(name)
+        return self.entries.get(name)
+
+    def keep(self, name: str, entry: bytes) -> None:
+        self.entries[name] = entry
+
+    def claim(self, name: str) -> bool:
+        self.claimed.append(name)
+        return False
+
+
+def test_a_kernel_that_another_process_compiles_is_taken_from_there(
+    device: TinyDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = device.load(program(22))
+    out = device.allocate(4 * 64)
+    assert device.launch(module, "k", 1, 64, [out], options=TIER_1) == 0
+    kernel, expected = device.kernel, device.download(out, "u4", 64)
+    assert kernel.use is not None
+    info, image, _ = jit.translate(jit.parse_module(program(22)), "k", (64, 1, 1), TIER_2)
+    store = Shared()
+    monkeypatch.setattr(cache, "_store", store)
+    monkeypatch.setattr(CompilerProcess, "compile", lambda *_: pytest.fail("it compiles"))
+    kernel.use.options = dataclasses.replace(kernel.use.options, cache=True)
+    use = kernel.use
+    use.spent(kernel, tiers.LEAST_NS)
+    eventually(lambda: not use.asked, 60)
+    assert store.asked, "it may be there already"
+    assert not store.claimed, "it is not worth it"
+    use.spent(kernel, 10**12)
+
+    def claimed() -> bool:
+        use.spent(kernel, 1)
+        return len(store.claimed) > 1
+
+    eventually(claimed, 60)
+    assert set(store.claimed) == set(store.asked)
+    assert kernel.use is not None, "another process compiles it"
+    cache.save(store.claimed[0], info, kernels.linked(image))
+
+    def taken() -> bool:
+        use.spent(kernel, 1)
+        return kernel.use is None
+
+    eventually(taken, 60)
+    assert device.launch(module, "k", 1, 64, [out], options=TIER_1) == 0
+    assert np.array_equal(device.download(out, "u4", 64), expected)
 
 
 def test_full_code_on_disk_comes_before_light(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

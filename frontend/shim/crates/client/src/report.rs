@@ -2,6 +2,7 @@
 
 pub(crate) mod counters;
 pub mod log;
+pub(crate) mod remote;
 pub mod spans;
 
 use crate::{Counters, Mode};

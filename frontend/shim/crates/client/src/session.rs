@@ -16,12 +16,12 @@ use crate::incoming::output::Output;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::outgoing::append::Append;
 use crate::report::counters::Counters;
-use crate::report::{self, CallSummary};
+use crate::report::{self, remote, CallSummary};
 use crate::shared::Shared;
 use crate::{log, Config, Decided, Failure, Mode, OpenError, Welcome};
 use recorder::{Origin, PredictedLaunch};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tape::{operations, WriteHead, Writer};
 
@@ -57,6 +57,8 @@ pub struct Session {
     payloads: bool,
     opened: Instant,
     upload: Arc<Upload>,
+    /// The host's clock beside ours, as the session opened. A leaf.
+    clocks: Mutex<Option<Vec<remote::Comparison>>>,
 }
 
 impl Session {
@@ -69,7 +71,7 @@ impl Session {
         let (shared, welcome, endpoint) = transport::open(config, hello)?;
         shared.counters.round_trips.add(1);
         log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, config.mode.as_str()));
-        Ok(Self {
+        let session = Self {
             shared,
             welcome,
             mode: config.mode,
@@ -80,7 +82,14 @@ impl Session {
             payloads: config.payloads,
             opened,
             upload: Arc::default(),
-        })
+            clocks: Mutex::default(),
+        };
+        if session.welcome.timeline {
+            // A session that is over says so at its first call.
+            let clocks = remote::compare(&session).unwrap_or_default();
+            *session.clocks.lock().unwrap_or_else(PoisonError::into_inner) = Some(clocks);
+        }
+        Ok(session)
     }
 
     /// How to tell where in the program the call under way comes from; asked at every append in mode loops. Once.
@@ -277,6 +286,10 @@ impl Session {
     /// exit.
     pub fn finish(&self, calls: &CallSummary) {
         self.upload.finish();
+        let clocks = self.clocks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(clocks) = clocks {
+            remote::fetch(self, clocks);
+        }
         if !self.shared.finish() {
             return; // finished before, or not ours to finish
         }

@@ -37,6 +37,7 @@ pub mod code {
     pub const DEVICE_RESET: u16 = 0x0031;
     pub const DEVICE_LIMIT: u16 = 0x0032;
     pub const CHECK_END: u16 = 0x0033;
+    pub const TIMELINE: u16 = 0x0035;
     pub const CONTEXT: u16 = 0x0034;
     pub const MODULE_OPEN: u16 = 0x0040;
     pub const MODULE_BEGIN: u16 = 0x0041;
@@ -101,6 +102,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::DEVICE_RESET => "DEVICE_RESET",
         code::DEVICE_LIMIT => "DEVICE_LIMIT",
         code::CHECK_END => "CHECK_END",
+        code::TIMELINE => "TIMELINE",
         code::CONTEXT => "CONTEXT",
         code::MODULE_OPEN => "MODULE_OPEN",
         code::MODULE_BEGIN => "MODULE_BEGIN",
@@ -158,6 +160,7 @@ pub mod fixed_bytes {
     pub const DEVICE_RESET: usize = 16;
     pub const DEVICE_LIMIT: usize = 24;
     pub const CHECK_END: usize = 16;
+    pub const TIMELINE: usize = 24;
     pub const CONTEXT: usize = 16;
     pub const MODULE_OPEN: usize = 48;
     pub const MODULE_BEGIN: usize = 48;
@@ -511,6 +514,16 @@ pub fn check_end(w: &mut Writer, slot: u32) {
     let mut fields = [0u8; 8];
     fields[0..4].copy_from_slice(&slot.to_le_bytes());
     w.record(code::CHECK_END, 0, &fields, 0);
+}
+
+/// When the session did what, where Welcome.timeline says that it is kept: lines from number `first` on, as many as there is room for (tape.md, "Timelines"). Answered when the session is lost, too.
+#[inline]
+pub fn timeline(w: &mut Writer, first: u64, slot: u32, size: u32) {
+    let mut fields = [0u8; 16];
+    fields[0..8].copy_from_slice(&first.to_le_bytes());
+    fields[8..12].copy_from_slice(&slot.to_le_bytes());
+    fields[12..16].copy_from_slice(&size.to_le_bytes());
+    w.record(code::TIMELINE, 0, &fields, 0);
 }
 
 /// What follows is of this context (tape.md, "Contexts"); stands first in its group. With the flag the context begins anew, without its error.

@@ -125,6 +125,7 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
         "DEVICE_SYNCHRONIZE" => o::device_synchronize(w, f.u32("slot")),
         "DEVICE_RESET" => o::device_reset(w, f.u32("slot")),
         "CHECK_END" => o::check_end(w, f.u32("slot")),
+        "TIMELINE" => o::timeline(w, f.u64("first"), f.u32("slot"), f.u32("size")),
         "DEVICE_LIMIT" => o::device_limit(w, f.u32("limit"), f.u64("value")),
         "MODULE_OPEN" => o::module_open(w, f.u32("module"), &f.digest()),
         "MODULE_BEGIN" => o::module_begin(w, f.u64("size"), &f.digest()),

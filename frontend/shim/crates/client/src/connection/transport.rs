@@ -28,7 +28,7 @@ use crate::report::counters::Counters;
 use crate::session::HelloInfo;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::{log, Config, Endpoint, Mode, Welcome};
+use crate::{log, spans, Config, Endpoint, Mode, Welcome};
 use parking_lot::Mutex;
 use prost::Message;
 use std::ffi::CStr;
@@ -350,6 +350,7 @@ fn hello(info: &HelloInfo, mode: Mode) -> Hello {
         resumes: true,
         waits: true,
         follows: false,
+        timeline: spans::wanted(),
     }
 }
 

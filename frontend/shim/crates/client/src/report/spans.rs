@@ -71,6 +71,21 @@ fn open() -> Option<Instant> {
     Some(Instant::now())
 }
 
+/// Whether there is a timeline to be made.
+pub(crate) fn wanted() -> bool {
+    begin().is_some()
+}
+
+/// Where the spans go.
+pub(super) fn file() -> Option<&'static str> {
+    RECORDER.get().filter(|recorder| recorder.process == process::id()).map(|recorder| recorder.file.as_str())
+}
+
+/// What happens from now on is none of the program's.
+pub(super) fn stop() {
+    STATE.store(OFF, Relaxed);
+}
+
 /// One moment by both clocks: of some pairs that are read right after each other, the one that was read the fastest.
 fn anchor() -> (Instant, u64) {
     let pair = |_| {
@@ -82,7 +97,7 @@ fn anchor() -> (Instant, u64) {
 }
 
 /// The system's own answer: programs' clocks may be made to wait.
-fn monotonic() -> u64 {
+pub(super) fn monotonic() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes the time there.
     unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now) };
@@ -132,7 +147,7 @@ fn add(span: Span, began: Instant, ended: Instant) {
 /// Writes the file. Later spans are lost.
 pub fn finish(program: &str) {
     let Some(recorder) = RECORDER.get().filter(|recorder| recorder.process == process::id()) else { return };
-    STATE.store(OFF, Relaxed);
+    stop();
     let spans = std::mem::take(&mut *recorder.spans.lock().unwrap_or_else(PoisonError::into_inner));
     let mut text = String::with_capacity(64 * spans.len() + 128);
     text.push_str("{\"program\":");
