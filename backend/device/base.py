@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device.compilations import Compilations
 from farlane.backend.device.options import DEFAULT, DeviceOptions
+from farlane.backend.device.saved import Saveable, SavedContext, Unsaveable
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_SUPPORTED
 from farlane.backend.plane import Direct, Entry, Ranges
 
@@ -130,7 +131,7 @@ def _nothing() -> Direct:
     return direct
 
 
-class Context(ABC):
+class Context(Saveable, ABC):
     """One session's share of a device. Modules, functions, streams and events are opaque objects of the context."""
 
     window: Window
@@ -370,6 +371,10 @@ class Device(ABC):
 
     def prepare(self) -> None:  # noqa: B027  (most devices have nothing that takes long)
         """A session will come: what takes long can be done now."""
+
+    def reopen_context(self, quota: int, saved: SavedContext) -> Context:
+        """A context with what another one had, at the same addresses, its memory zero. Raises Unsaveable."""
+        raise Unsaveable("this host's device restores no sessions")
 
     @abstractmethod
     def open_context(self, quota: int) -> Context:
