@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from farlane.backend.checkpoint.blobs import DIGEST_BYTES, PAGE
 from farlane.backend.checkpoint.saving import VERSION
-from farlane.backend.device.saved import Blocks, Piece, SavedContext, Unsaveable
 from farlane.backend.device.base import Window
+from farlane.backend.device.saved import Blocks, Piece, SavedContext, Unsaveable
 from farlane.backend.host.session import SavedReplay
 from farlane.v1 import checkpoint_pb2 as pb
 from google.protobuf.message import DecodeError
@@ -38,8 +38,8 @@ def check(session: pb.SavedSession) -> None:
         )
     if len(session.secret) != SECRET_BYTES or not session.session:
         raise _damaged("a session without a name or a secret")
-    if session.replay.group < 1 or not session.messages.first:
-        raise _damaged("a session whose messages are not numbered")
+    if session.replay.group < 1:
+        raise _damaged("a session whose groups are not numbered")
     if any(len(digest) != DIGEST_BYTES for digest in blobs_of(session)):
         raise _damaged("a digest of another length")
     end = 0
@@ -82,7 +82,10 @@ def context_of(session: pb.SavedSession) -> SavedContext:
     return SavedContext(
         Window(device.base, device.size),
         [(each.address, each.size) for each in device.allocations],
-        {area.base: [Piece(part.address, part.size, part.label, part.writable) for part in area.parts] for area in device.areas},
+        {
+            area.base: [Piece(part.address, part.size, part.label, part.writable) for part in area.parts]
+            for area in device.areas
+        },
         dict(device.limits),
         heap,
         device.workspace,

@@ -65,7 +65,9 @@ class Pausing:
                 if self._over or not came:
                     self._go_on()
                     raise Unsaveable(
-                        "it has ended" if self._over else f"its work has not come to the end of a group in {patience:g} s"
+                        "it has ended"
+                        if self._over
+                        else f"its work has not come to the end of a group in {patience:g} s"
                     )
             began = time.monotonic()
             try:

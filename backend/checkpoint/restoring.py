@@ -120,7 +120,9 @@ def _timeline(resources: Resources, saved: pb.SavedSession) -> None:
             made = resources.context.create_event(0 if event.timed else _DISABLE_TIMING)
             if event.HasField("recorded"):
                 if event.recorded <= since:
-                    raise Unsaveable("an event was recorded before this machine was started: it cannot be restored here")
+                    raise Unsaveable(
+                        "an event was recorded before this machine was started: it cannot be restored here"
+                    )
                 made.nanoseconds = event.recorded - since
             reservation.fill(made)
 

@@ -28,7 +28,8 @@ from farlane.backend.commands.serving import (
 from farlane.backend.device import registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
-from farlane.backend.host.greeting import TAPE_VERSION_MAX, version
+from farlane.backend.device.saved import Unsaveable
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Refused, version
 from farlane.backend.host.host import Host
 from farlane.backend.host.spans import to_all, to_folder
 from farlane.backend.security.folder import Folder, SecurityError
@@ -65,6 +66,7 @@ class ServeCommand:
                 "serve other machines, after `farlane host init`",
             ),
             ("farlane serve --device cupy --gpu 0,1", "serve the GPUs of this machine"),
+            ("farlane serve --restore /backup/s1", "go on with a session that was saved"),
             ("farlane serve --admin 9090", "show what runs as a web page, and metrics for Prometheus"),
             ("farlane serve --shared-memory 512M", "let sessions share device memory by priority"),
         )
@@ -80,7 +82,7 @@ class ServeCommand:
                 logging.getLogger(COMPILING).setLevel(logging.INFO)
         try:
             return self._serve(arguments, read_options(arguments), signals)
-        except (EndpointError, SecurityError, registry.DeviceUnavailable) as error:
+        except (EndpointError, SecurityError, registry.DeviceUnavailable, Unsaveable, Refused) as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
 
@@ -94,7 +96,7 @@ class ServeCommand:
         networked = any(not endpoint.local for endpoint in endpoints)
         host = open_host(arguments, options, networked=networked, spans=spans)
         try:
-            edge = Edge(host, folder, arguments.grace)
+            edge = Edge(host, folder, arguments.grace, restored=[Path(each) for each in arguments.restore])
             admin = contextlib.ExitStack()
             try:
                 bound = edge.listen(endpoints)

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import grpc
 from farlane.backend.checkpoint import form
-from farlane.backend.checkpoint.blobs import digest_of
 from farlane.backend.checkpoint.carrying import Receiver, Sender, pieces
 from farlane.backend.checkpoint.folder import Folder
 from farlane.backend.commands.sizes import parse_seconds
@@ -194,7 +193,10 @@ class SessionCommand:
             "save",
             "save a session to a folder; what is there of it already is not written again",
             ("farlane session save s1 /backup/s1", "save the session s1, which goes on"),
-            ("farlane session save s1 /backup/s1 --leave", "save it and end it here: its guest waits until it is restored"),
+            (
+                "farlane session save s1 /backup/s1 --leave",
+                "save it and end it here: its guest waits until it is restored",
+            ),
         )
         restoring = add_part(
             parts,
@@ -209,7 +211,9 @@ class SessionCommand:
         saving.add_argument("session", metavar="SESSION", help="its name, as `list` shows it")
         saving.add_argument("folder", type=Path, metavar="FOLDER", help="where it is saved")
         saving.add_argument(
-            "--leave", action="store_true", help="the session ends at this host, and its guest waits for as long as --grace"
+            "--leave",
+            action="store_true",
+            help="the session ends at this host, and its guest waits for as long as --grace",
         )
         saving.add_argument(
             "--wait",

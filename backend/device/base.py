@@ -165,7 +165,7 @@ class Context(Saveable, ABC):
     def close(self) -> None:
         """Releases everything, however much of it there is. Idempotent; never raises."""
 
-    def interrupt(self) -> None:  # noqa: B027  (a device whose work always ends has nothing to do)
+    def interrupt(self) -> None:
         """Ends running work early, for its guest has gone. Any thread may call it at any time; only `close` may follow."""
 
     def check(self, kinds: Sequence[str]) -> None:
@@ -176,10 +176,10 @@ class Context(Saveable, ABC):
         """The number of errors that the checks have found; what is left to say is in the output afterwards."""
         return 0
 
-    def prioritize(self, priority: int) -> None:  # noqa: B027
+    def prioritize(self, priority: int) -> None:
         """The session's priority among the device's: the highest comes first. Of devices on which one session gives way to another."""
 
-    def share(self, place: Place) -> None:  # noqa: B027
+    def share(self, place: Place) -> None:
         """Before any work: the session's work waits for its place on the device. Of devices whose work is over when a call returns."""
 
     def rest(self) -> bool:
@@ -209,17 +209,17 @@ class Context(Saveable, ABC):
         """Memory without an address, `size` bytes of zeros. Raises CudaError 2: there is no more; 801: this device has none."""
         raise CudaError(NOT_SUPPORTED, "this device does not map physical memory at addresses")
 
-    def free_physical(self, memory: Any) -> None:  # noqa: B027
+    def free_physical(self, memory: Any) -> None:
         """Ends memory of `create_physical`, which is mapped nowhere."""
 
-    def map_physical(self, address: int, memory: Any, offset: int, size: int) -> None:  # noqa: B027
+    def map_physical(self, address: int, memory: Any, offset: int, size: int) -> None:
         """Bytes [offset, offset + size) of the memory are at the address, without access. Everything is a multiple of MAPPING_GRANULE, and
         in the window; the caller has checked that no other mapping is there."""
 
-    def unmap_physical(self, address: int, size: int) -> None:  # noqa: B027
+    def unmap_physical(self, address: int, size: int) -> None:
         """Ends a mapping, after all earlier work."""
 
-    def set_access(self, address: int, size: int, access: int) -> None:  # noqa: B027
+    def set_access(self, address: int, size: int, access: int) -> None:
         """What kernels and copies may do with a mapping: NO_ACCESS, READ, or READ_WRITE."""
 
     @abstractmethod
@@ -283,7 +283,7 @@ class Context(Saveable, ABC):
         """Why a launch that was laid out (from this) did not come to its end."""
         return CudaError(LAUNCH_FAILURE, f"{laid_out} failed", sticky=True)
 
-    def account(self, laid_out: Any, nanoseconds: int) -> None:  # noqa: B027
+    def account(self, laid_out: Any, nanoseconds: int) -> None:
         """The kernel of a launch that was laid out (from this) has run for so long since this was last said."""
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
@@ -304,7 +304,7 @@ class Context(Saveable, ABC):
     def destroy_object(self, value: int, *, surface: bool) -> None:
         raise CudaError(INVALID_VALUE, f"there is no object {value:#x}")
 
-    def expect(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory.
 
         A loop that its slice decides has no iteration whose values are known before: it is advised that the last one's come again.

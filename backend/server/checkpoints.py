@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from farlane.backend.checkpoint import form
-from farlane.backend.checkpoint.blobs import Offers, digest_of, DIGEST_BYTES
+from farlane.backend.checkpoint.blobs import DIGEST_BYTES, Offers, digest_of
 from farlane.backend.checkpoint.carrying import Receiver, Sender, pieces
+from farlane.backend.checkpoint.folder import Folder
 from farlane.backend.checkpoint.restoring import Blobs, restore
 from farlane.backend.checkpoint.saving import Identity, capture, send_ahead
 from farlane.backend.device.base import Device
@@ -137,7 +139,8 @@ class Checkpoints:
     def _restore(self, call: Call) -> tuple[int, str]:
         try:
             began = time.monotonic()
-            restored = self._make(*self._content(call))
+            data, found = self._content(call)
+            restored = self._make(form.read(data), found)
         except Unsaveable as error:
             reply = pb.RestoreReply(refused=str(error))
         except Refused as refused:
@@ -147,6 +150,12 @@ class Checkpoints:
             reply = pb.RestoreReply(session=restored)
         call.send(reply.SerializeToString())
         return _OK, ""
+
+    def restore_folder(self, path: Path) -> str:
+        """A session of a folder; its name here. Raises Unsaveable, Refused."""
+        folder = Folder(path)
+        saved = folder.session()
+        return self._make(saved, {digest_of(data): data for data in folder.content(form.needed(saved))})
 
     def _content(self, call: Call) -> tuple[bytes, dict[bytes, bytes]]:
         """What comes of a session. Raises Unsaveable."""
@@ -171,9 +180,9 @@ class Checkpoints:
                 return
             yield part
 
-    def _make(self, data: bytes, found: dict[bytes, bytes]) -> str:
+    def _make(self, saved: pb.SavedSession, found: dict[bytes, bytes]) -> str:
         """Raises Unsaveable, Refused."""
-        host, saved, blobs = self._host, form.read(data), Blobs(found)
+        host, blobs = self._host, Blobs(found)
         device = host.device
         if not isinstance(device, Device):
             raise Unsaveable(_PROCESSES)
@@ -186,7 +195,13 @@ class Checkpoints:
             lambda name: restore(name, device, host.images, host.quota, saved, blobs), saved.program, saved.pid
         )
         admission = Admission(
-            session, saved.tape_version, session.window, session.quota, host.description, (), payload_bytes=saved.payload_bytes
+            session,
+            saved.tape_version,
+            session.window,
+            session.quota,
+            host.description,
+            (),
+            payload_bytes=saved.payload_bytes,
         )
         del saved.pages[:]
         waiting = Restored(admission, saved, unconfirmed)

@@ -99,7 +99,11 @@ class Registry:
             return away
         if restored is not None and (restored.saved.session, restored.saved.owner) == (shown, owner):
             return restored
-        if entry is None or not hmac.compare_digest(entry.secret, secret) or (entry.shown, entry.owner) != (shown, owner):
+        if (
+            entry is None
+            or not hmac.compare_digest(entry.secret, secret)
+            or (entry.shown, entry.owner) != (shown, owner)
+        ):
             return None
         return entry
 

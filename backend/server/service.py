@@ -109,7 +109,7 @@ class Service:
         self._lock = threading.Lock()
         self._running: dict[int, HostedSession] = {}
         self.registry = Registry()
-        self._checkpoints = Checkpoints(host, self.registry, grace)
+        self.checkpoints = Checkpoints(host, self.registry, grace)
 
     def serve(self, call: Call) -> None:
         """Serves one call to its end; never raises."""
@@ -118,7 +118,7 @@ class Service:
             if call.method == OPEN:
                 status, details = self._open_session(call)
             elif call.method in CALLS:
-                status, details = self._checkpoints.serve(call)
+                status, details = self.checkpoints.serve(call)
             elif call.method == DESCRIBE:
                 self._gate.enter(call)
                 call.receive(FIRST_MESSAGE_SECONDS)

@@ -30,9 +30,7 @@ class Heap:
             self._add(first, end)
 
     @classmethod
-    def restored(
-        cls, base: int, size: int, used: Sequence[tuple[int, int]], free: Sequence[tuple[int, int]]
-    ) -> Heap:
+    def restored(cls, base: int, size: int, used: Sequence[tuple[int, int]], free: Sequence[tuple[int, int]]) -> Heap:
         """A heap with these blocks and free parts. Raises ValueError: together they are not one heap's."""
         heap = cls(base, 0)
         heap.size = size

@@ -114,9 +114,7 @@ def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:
 class SimModule:
     """A module loaded by one session."""
 
-    def __init__(
-        self, parsed: jit.Module, memory: Memory, observers: Observers, base: int | None = None
-    ) -> None:
+    def __init__(self, parsed: jit.Module, memory: Memory, observers: Observers, base: int | None = None) -> None:
         """Places the module's variables, and tells the observers of their content.
 
         Args:
