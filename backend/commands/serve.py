@@ -95,6 +95,8 @@ class ServeCommand:
         spans = to_all(to_folder(options.timeline) if options.timeline else None, exporter)
         networked = any(not endpoint.local for endpoint in endpoints)
         host = open_host(arguments, options, networked=networked, spans=spans)
+        if isinstance(host.device, Device) and not options.model and not arguments.die_with_parent:
+            host.device.spread()  # where it models, and for one program, each run has the same addresses
         try:
             edge = Edge(host, folder, arguments.grace, restored=[Path(each) for each in arguments.restore])
             admin = contextlib.ExitStack()

@@ -19,9 +19,9 @@ import grpc
 from farlane.backend.checkpoint import form
 from farlane.backend.checkpoint.carrying import Receiver, Sender, pieces
 from farlane.backend.checkpoint.folder import Folder
-from farlane.backend.commands.sizes import parse_seconds
+from farlane.backend.commands.sizes import parse_count, parse_seconds
 from farlane.backend.device.saved import Unsaveable
-from farlane.hosturl import HostUrlError, parse
+from farlane.hosturl import HostUrlError, TcpUrl, parse
 from farlane.hosturl.channel import open_channel
 from farlane.hosturl.description import NoAnswer, describe
 from farlane.terminal.examples import add_examples, add_part
@@ -179,7 +179,11 @@ class SessionCommand:
             parser,
             ("farlane session list", "list the sessions of the host of this machine"),
             ("farlane session save s1 /backup/s1", "save a session, which goes on"),
-            ("farlane session restore /backup/s1", "go on with it at a host that was started anew"),
+            ("farlane session restore /backup/s1", "go on with it at a host that is there"),
+            (
+                "farlane session move s1 --to unix:///run/b.sock --guests grpc://b:7070",
+                "move it to another host, where its guest then finds it",
+            ),
         )
         parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
         listing = add_part(
@@ -204,23 +208,48 @@ class SessionCommand:
             "restore a session from a folder; its guest comes to it by itself",
             ("farlane session restore /backup/s1 --host unix:///run/farlane.sock", "restore it at this host"),
         )
-        for part in (listing, saving, restoring):
+        moving = add_part(
+            parts,
+            "move",
+            "move a session to another host, while its program runs",
+            (
+                "farlane session move s1 --to unix:///run/b.sock --guests grpc://b:7070",
+                "move it; the other host's socket may come from another machine by ssh -L",
+            ),
+        )
+        for part in (listing, saving, restoring, moving):
             part.add_argument(
                 "--host", default=_DEFAULT, metavar="URL", help="a Unix socket of the host (default: %(default)s)"
             )
-        saving.add_argument("session", metavar="SESSION", help="its name, as `list` shows it")
+        for part in (saving, moving):
+            part.add_argument("session", metavar="SESSION", help="its name, as `list` shows it")
         saving.add_argument("folder", type=Path, metavar="FOLDER", help="where it is saved")
         saving.add_argument(
             "--leave",
             action="store_true",
             help="the session ends at this host, and its guest waits for as long as --grace",
         )
-        saving.add_argument(
-            "--wait",
-            type=parse_seconds,
-            default=10.0,
-            metavar="SECONDS",
-            help="how long its work may take to come to the end of a group (default: 10)",
+        for part in (saving, moving):
+            part.add_argument(
+                "--wait",
+                type=parse_seconds,
+                default=10.0,
+                metavar="SECONDS",
+                help="how long its work may take to come to the end of a group (default: 10)",
+            )
+        moving.add_argument("--to", required=True, metavar="URL", help="a Unix socket of the other host")
+        moving.add_argument(
+            "--guests",
+            required=True,
+            metavar="URL",
+            help="where guests reach the other host, of the kind that they come by",
+        )
+        moving.add_argument(
+            "--rounds",
+            type=parse_count,
+            default=3,
+            metavar="N",
+            help="how often memory is sent while the session still runs, what has changed alone (default: 3)",
         )
         restoring.add_argument("folder", type=Path, metavar="FOLDER", help="where it was saved")
 
@@ -236,12 +265,32 @@ class SessionCommand:
                     f"session {arguments.session} is saved: {figures.pages} pages, {figures.sent} of them written; "
                     f"it was held for {figures.paused:.3f} s"
                 )
+            elif arguments.part == "move":
+                self._move(arguments)
             else:
                 print(f"session {restore(arguments.host, arguments.folder)} is restored, and waits for its guest")
         except (Failed, Unsaveable, NoAnswer, HostUrlError) as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
         return 0
+
+    @staticmethod
+    def _move(arguments: argparse.Namespace) -> None:
+        guests = parse(arguments.guests)
+        if not isinstance(guests, TcpUrl):
+            raise Failed(f"--guests {guests}: a session that comes by a socket file cannot come again")
+        name, figures, seconds = move(
+            arguments.host,
+            arguments.session,
+            arguments.to,
+            wait=arguments.wait,
+            rounds=arguments.rounds,
+            guests=str(guests),
+        )
+        print(
+            f"session {arguments.session} is {name} at {arguments.to} now: {figures.pages} pages, {figures.sent} sent, "
+            f"{figures.sent_ahead} of them while it ran; it was held for {figures.paused:.3f} of {seconds:.3f} s"
+        )
 
     @staticmethod
     def _list(url: str) -> None:

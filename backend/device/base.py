@@ -372,6 +372,9 @@ class Device(ABC):
     def prepare(self) -> None:  # noqa: B027  (most devices have nothing that takes long)
         """A session will come: what takes long can be done now."""
 
+    def spread(self) -> None:  # noqa: B027  (most devices have no addresses that another host's sessions could have)
+        """Sessions of other hosts may come: those of this one have addresses of their own."""
+
     def reopen_context(self, quota: int, saved: SavedContext) -> Context:
         """A context with what another one had, at the same addresses, its memory zero. Raises Unsaveable."""
         raise Unsaveable("this host's device restores no sessions")

@@ -758,9 +758,7 @@ def save_call(call: Call) -> tuple[int, int, list[bytes]] | None:
     """What the call has of its session's messages: Tapes received, the number of the first message that is not confirmed, and those
     messages. None: its guest cannot come again."""
 
-def restore_call(
-    call: Call, grace: float, received: int, first: int, unconfirmed: Sequence[bytes], shown: int
-) -> None:
+def restore_call(call: Call, grace: float, received: int, first: int, unconfirmed: Sequence[bytes], shown: int) -> None:
     """The call goes on with a saved session's messages, of which its guest has `shown`. Raises CallGone."""
 
 def leave(call: Call) -> None:

@@ -20,6 +20,7 @@ from farlane.backend.device.saved import SavedContext, Unsaveable
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.memory.space import Physical
+from farlane.backend.device.sim.memory.window import spread
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
@@ -118,6 +119,9 @@ class SimDevice(Device):
         with self._lock:
             self._contexts.add(context)
         return context
+
+    def spread(self) -> None:
+        spread()
 
     def reopen_context(self, quota: int, saved: SavedContext) -> Context:
         if self._model is not None or (self._oversubscription is not None and self._oversubscription.active):

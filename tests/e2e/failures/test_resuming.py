@@ -285,3 +285,24 @@ def test_a_program_goes_on_with_a_restored_session(programs: dict[str, str], tmp
     assert (process.returncode, output.endswith("PASS\n")) == (0, True), output + errors
     assert output.count("round") == 150 - 3, "each once"
     assert "was resumed after" in errors
+
+
+def test_a_program_moves_to_another_host_and_back(programs: dict[str, str]) -> None:
+    ports = free_port(), free_port()
+    first, second = (
+        EmbeddedHost("sim", extra=("--listen", f"grpc://127.0.0.1:{port}", "--workers", "thread")) for port in ports
+    )
+    with first, second:
+        process = start(Guest(f"grpc://127.0.0.1:{ports[0]}", "grpc"), programs["patient"], "300", "4000000")
+        for host, to, port in ((first, second, ports[1]), (second, first, ports[0])):
+            guests = ("--guests", f"grpc://127.0.0.1:{port}")
+            said = session_command("move", "s1", "--host", host.url, "--to", to.url, *guests)
+            assert "it was held for" in said
+            eventually(lambda host=host: not described(host.url).sessions)
+            assert described(to.url).sessions == 1
+            if to is second:
+                assert process.stdout is not None
+                assert [process.stdout.readline().split()[0] for _ in range(5)] == ["round"] * 5
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output.endswith("PASS\n")) == (0, True), output + errors
+    assert errors.count("was resumed after") == 2, errors

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 
@@ -62,6 +63,13 @@ HIGHEST = 0x5000_0000_0000
 
 _placing = threading.Lock()
 _next_place = LOWEST  # rotates, so that a use after close does not hit the next session's window
+
+
+def spread() -> None:
+    """Windows begin at a place that other processes hardly choose: a session that comes from one finds its addresses free."""
+    global _next_place
+    with _placing:
+        _next_place = LOWEST + secrets.randbelow((HIGHEST - LOWEST) // ALIGNMENT) * ALIGNMENT
 
 
 def _reserve(size: int) -> int:
