@@ -204,9 +204,8 @@ class Checkpoints:
             payload_bytes=saved.payload_bytes,
         )
         del saved.pages[:]
-        waiting = Restored(admission, saved, unconfirmed)
-        give_up = lambda: host.end(session, "its guest has not come", How.GONE)  # noqa: E731
-        if not self._registry.expect(waiting, self._grace, give_up):
+        waiting = Restored(admission, saved, unconfirmed, lambda: host.end(session, "its guest has not come", How.GONE))
+        if not self._registry.expect(waiting, self._grace):
             host.end(session, "it is open at this host", How.FAILED)
             raise Unsaveable("it is open at this host")
         return session.name

@@ -51,6 +51,7 @@ class Restored:
     admission: Admission
     saved: pb.SavedSession  # without its content
     unconfirmed: list[bytes]
+    give_up: Callable[[], None]  # its guest has not come
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,8 @@ class Registry:
             self._forget_old()
             self._away[_key(entry.secret)] = Away(entry.shown, entry.owner, to, time.monotonic() + seconds)
 
-    def expect(self, restored: Restored, grace: float, give_up: Callable[[], None]) -> bool:
-        """It waits for its guest for so many seconds; then `give_up` is called, once. False: there is such a session."""
+    def expect(self, restored: Restored, grace: float) -> bool:
+        """It waits for its guest for so many seconds. False: there is such a session."""
         key = _key(restored.saved.secret)
         with self._lock:
             if key in self._open or key in self._restored:
@@ -124,7 +125,7 @@ class Registry:
 
         def late() -> None:
             if self.take(restored):
-                give_up()
+                restored.give_up()
 
         timer = threading.Timer(grace, late)
         timer.daemon = True

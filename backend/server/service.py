@@ -249,15 +249,17 @@ class Service:
                 raise Refused(Reason.GONE, _GONE)
             entry = Resumable.of(call, admission.session, shown.session, shown.secret, grant.owner, admission)
 
-            def resume() -> None:
-                counted = saved.messages
-                restore_call(
-                    call, self._grace, counted.received, counted.first, restored.unconfirmed, shown.received
-                )  # fmt: skip
-
             self.registry.add(entry)
+            try:
+                counted = saved.messages
+                unconfirmed = restored.unconfirmed
+                restore_call(call, self._grace, counted.received, counted.first, unconfirmed, shown.received)
+            except CallGone:
+                self.registry.end(admission.session.name)
+                self.registry.expect(restored, self._grace)
+                raise
             log.info("session %s goes on here with %s", admission.session.name, call.peer)
-            return self._attend(call, grant, admission, saved.program, resume)
+            return self._attend(call, grant, admission, saved.program, lambda: None)
 
     def _attend(
         self, call: Call, grant: Grant, admission: Admission, program: str, welcome: Callable[[], None]

@@ -112,6 +112,9 @@ def filled(served: Served, pages: int = 8) -> Guest:
     guest = Guest(served)
     base, digest = guest.base, digest_of(PTX)
     body = write(base + 8, b"template")
+    counting = struct.pack("<IBxxx", 40, 4) + encode(
+        "MEMSET", base + 5 * PAGE, 4, 4, 1, 0, 4, 1, 0
+    )  # a hole in its value
     guest.does(
         encode("ALLOCATE", base, pages * PAGE),
         *(write(base + index * PAGE, bytes([index + 1]) * PAGE) for index in range(pages)),
@@ -128,6 +131,8 @@ def filled(served: Served, pages: int = 8) -> Guest:
         encode("PAYLOAD_KEEP", 3, 4, 4, 0, tail=b"kept"),
         launch(base),
         encode("TEMPLATE", 5, 0, len(body), 0, tail=body),
+        encode("TEMPLATE", 6, 1, len(counting), 0, tail=counting),
+        encode("REPEAT", 6, 24, 3, tail=struct.pack("<BBHIQQ", 0, 0, 0, 0, 100, 7)),
     )
     return guest
 
@@ -155,6 +160,9 @@ def test_a_restored_session_has_all_that_it_had(served: Served, tmp_path: Path) 
         assert guest.read(guest.base + PAGE, PAGE) == bytes([2]) * PAGE
         guest.does(launch(guest.base), encode("REPEAT", 5, 0, 1), encode("WRITE_KEPT", guest.base + 16, 4, 4, 1, 16, 3))
         assert guest.read(guest.base, 20) == struct.pack("<I", 42) + bytes([1]) * 4 + b"template" + b"kept"
+        assert guest.read(guest.base + 5 * PAGE, 4) == struct.pack("<I", 114)
+        guest.does(encode("REPEAT", 6, 0, 1, flags=1))
+        assert guest.read(guest.base + 5 * PAGE, 4) == struct.pack("<I", 121), "a loop goes on where it was"
         guest.does(encode("EVENT_RECORD", 17, 16, 0, 0))
         results = guest.does(encode("EVENT_ELAPSED", 16, 17, 1, 0)).results
         elapsed = struct.unpack_from("<f", results, 16)[0]
