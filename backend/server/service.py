@@ -251,9 +251,8 @@ class Service:
 
             self.registry.add(entry)
             try:
-                counted = saved.messages
-                unconfirmed = restored.unconfirmed
-                restore_call(call, self._grace, counted.received, counted.first, unconfirmed, shown.received)
+                counts = (saved.messages.received, saved.messages.first)
+                restore_call(call, self._grace, *counts, restored.unconfirmed, shown.received)
             except CallGone:
                 self.registry.end(admission.session.name)
                 self.registry.expect(restored, self._grace)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from counting_slice import definition, template
 from farlane.backend.checkpoint import form
 from farlane.backend.checkpoint.folder import MAGIC, Folder, read_folder
 from farlane.backend.commands import session as command
@@ -74,10 +75,14 @@ class Guest:
     def does(self, *records: bytes) -> pb.Reply:
         self._group += 1
         self.wire.send(tape=pb.Tape(group=self._group, records=b"".join(records), last=True))
-        reply = self.wire.receive().reply
-        self._received += 1
-        assert (reply.group, reply.last, reply.error) == (self._group, True, 0), reply
-        return reply
+        results = b""
+        while True:
+            reply = self.wire.receive().reply
+            self._received += 1
+            assert (reply.group, reply.error) == (self._group, 0), reply
+            results += reply.results
+            if reply.last:
+                return pb.Reply(results=results)
 
     def comes_again(self, served: Served) -> None:
         self.wire.breaks()
@@ -170,6 +175,35 @@ def test_a_restored_session_has_all_that_it_had(served: Served, tmp_path: Path) 
         assert other.names() == ["s1"]
         guest.wire.send(goodbye=pb.Goodbye())
         eventually(lambda: not other.host.sessions)
+
+
+def test_a_loop_that_the_host_leads_is_saved_at_its_end(served: Served, tmp_path: Path) -> None:
+    guest = Guest(served)
+    table = definition(template(guest.base))
+    guest.does(encode("ALLOCATE", guest.base, PAGE), table)
+    assert answer_of(guest.does(led(3, iterations=1))) == (1, 0), "it has begun one iteration, and may go on"
+    with pytest.raises(command.Failed, match="a loop that the host leads is not at its end"):
+        save(served, "s1", tmp_path / "saved")
+    assert answer_of(guest.does(led(None))) == (3, 1), "it has left the loop"
+    save(served, "s1", tmp_path / "saved", leave=True)
+    eventually(lambda: not served.host.sessions)
+    served.close()
+    with serving(tmp_path, "second", (tmp_path / "saved",)) as other:
+        guest.comes_again(other)
+        assert answer_of(guest.does(led(None))) == (3, 1), "one that has left answers the same"
+        assert answer_of(guest.does(led(5))) == (5, 1)
+
+
+def led(count: int | None, iterations: int = 0) -> bytes:
+    """A WHILE of the counting slice; None: it goes on."""
+    inputs = b"" if count is None else struct.pack("<Q", count)
+    return encode("WHILE", 0, 1, iterations, 0, len(inputs), tail=inputs, flags=int(count is None))
+
+
+def answer_of(reply: pb.Reply) -> tuple[int, int]:
+    """Iterations that a WHILE has begun, and why it has stopped."""
+    begun, reason = divmod(struct.unpack("<Q", reply.results[-8:])[0], 256)
+    return begun, reason
 
 
 def test_an_incremental_save_writes_the_pages_that_have_changed(served: Served, tmp_path: Path) -> None:
