@@ -27,7 +27,8 @@ from farlane.backend.commands.serving import (
 from farlane.backend.device import registry
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
-from farlane.backend.host.greeting import TAPE_VERSION_MAX, version
+from farlane.backend.device.saved import Unsaveable
+from farlane.backend.host.greeting import TAPE_VERSION_MAX, Refused, version
 from farlane.backend.host.host import Host
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
@@ -64,6 +65,7 @@ class ServeCommand:
                 "serve other machines, after `farlane host init`",
             ),
             ("farlane serve --device cupy --gpu 0,1", "serve the GPUs of this machine"),
+            ("farlane serve --restore /backup/s1", "go on with a session that was saved"),
             ("farlane serve --admin 9090", "show what runs as a web page, and metrics for Prometheus"),
             ("farlane serve --shared-memory 512M", "let sessions share device memory by priority"),
         )
@@ -79,7 +81,7 @@ class ServeCommand:
                 logging.getLogger(COMPILING).setLevel(logging.INFO)
         try:
             return self._serve(arguments, read_options(arguments), signals)
-        except (EndpointError, SecurityError, registry.DeviceUnavailable) as error:
+        except (EndpointError, SecurityError, registry.DeviceUnavailable, Unsaveable, Refused) as error:
             print(f"farlane: {error}", file=sys.stderr)
             return 1
 
@@ -91,8 +93,10 @@ class ServeCommand:
         exporter = None if arguments.otlp is None else open_exporter(arguments.otlp, arguments.device)
         networked = any(not endpoint.local for endpoint in endpoints)
         host = open_host(arguments, options, networked=networked, spans=exporter)
+        if isinstance(host.device, Device) and not options.model and not arguments.die_with_parent:
+            host.device.spread()  # where it models, and for one program, each run has the same addresses
         try:
-            edge = Edge(host, folder, arguments.grace)
+            edge = Edge(host, folder, arguments.grace, restored=[Path(each) for each in arguments.restore])
             admin = contextlib.ExitStack()
             try:
                 bound = edge.listen(endpoints)

@@ -46,6 +46,7 @@ log = logging.getLogger("farlane.workers")
 
 QUEUE = 64
 GRACE_SECONDS = 30.0  # for a guest whose connection has broken
+_RESTORE = "a session of `farlane session save` that is there from the beginning on; may be repeated"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,6 +153,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long a session waits for its guest when a connection by TCP or TLS has broken; 0: not at all "
         f"(default: {GRACE_SECONDS:.0f})",
     )
+    parser.add_argument("--restore", action="append", default=[], metavar="FOLDER", help=_RESTORE)
     parser.add_argument(
         "--workers",
         choices=("thread", "process"),

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from farlane.backend.device.compilations import Compilations
 from farlane.backend.device.options import DEFAULT, DeviceOptions
+from farlane.backend.device.saved import Saveable, SavedContext, Unsaveable
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE, NOT_SUPPORTED
 from farlane.backend.plane import Direct, Entry, Ranges
 
@@ -130,7 +131,7 @@ def _nothing() -> Direct:
     return direct
 
 
-class Context(ABC):
+class Context(Saveable, ABC):
     """One session's share of a device. Modules, functions, streams and events are opaque objects of the context."""
 
     window: Window
@@ -164,7 +165,7 @@ class Context(ABC):
     def close(self) -> None:
         """Releases everything, however much of it there is. Idempotent; never raises."""
 
-    def interrupt(self) -> None:  # noqa: B027  (a device whose work always ends has nothing to do)
+    def interrupt(self) -> None:
         """Ends running work early, for its guest has gone. Any thread may call it at any time; only `close` may follow."""
 
     def check(self, kinds: Sequence[str]) -> None:
@@ -175,10 +176,10 @@ class Context(ABC):
         """The number of errors that the checks have found; what is left to say is in the output afterwards."""
         return 0
 
-    def prioritize(self, priority: int) -> None:  # noqa: B027
+    def prioritize(self, priority: int) -> None:
         """The session's priority among the device's: the highest comes first. Of devices on which one session gives way to another."""
 
-    def share(self, place: Place) -> None:  # noqa: B027
+    def share(self, place: Place) -> None:
         """Before any work: the session's work waits for its place on the device. Of devices whose work is over when a call returns."""
 
     def rest(self) -> bool:
@@ -208,17 +209,17 @@ class Context(ABC):
         """Memory without an address, `size` bytes of zeros. Raises CudaError 2: there is no more; 801: this device has none."""
         raise CudaError(NOT_SUPPORTED, "this device does not map physical memory at addresses")
 
-    def free_physical(self, memory: Any) -> None:  # noqa: B027
+    def free_physical(self, memory: Any) -> None:
         """Ends memory of `create_physical`, which is mapped nowhere."""
 
-    def map_physical(self, address: int, memory: Any, offset: int, size: int) -> None:  # noqa: B027
+    def map_physical(self, address: int, memory: Any, offset: int, size: int) -> None:
         """Bytes [offset, offset + size) of the memory are at the address, without access. Everything is a multiple of MAPPING_GRANULE, and
         in the window; the caller has checked that no other mapping is there."""
 
-    def unmap_physical(self, address: int, size: int) -> None:  # noqa: B027
+    def unmap_physical(self, address: int, size: int) -> None:
         """Ends a mapping, after all earlier work."""
 
-    def set_access(self, address: int, size: int, access: int) -> None:  # noqa: B027
+    def set_access(self, address: int, size: int, access: int) -> None:
         """What kernels and copies may do with a mapping: NO_ACCESS, READ, or READ_WRITE."""
 
     @abstractmethod
@@ -282,7 +283,7 @@ class Context(ABC):
         """Why a launch that was laid out (from this) did not come to its end."""
         return CudaError(LAUNCH_FAILURE, f"{laid_out} failed", sticky=True)
 
-    def account(self, laid_out: Any, nanoseconds: int) -> None:  # noqa: B027
+    def account(self, laid_out: Any, nanoseconds: int) -> None:
         """The kernel of a launch that was laid out (from this) has run for so long since this was last said."""
 
     def repeat(self, body: Body, columns: Columns, results: Results) -> Stop | None:
@@ -303,7 +304,7 @@ class Context(ABC):
     def destroy_object(self, value: int, *, surface: bool) -> None:
         raise CudaError(INVALID_VALUE, f"there is no object {value:#x}")
 
-    def expect(self, launches: Sequence[memoryview | bytes]) -> None:  # noqa: B027
+    def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory.
 
         A loop that its slice decides has no iteration whose values are known before: it is advised that the last one's come again.
@@ -370,6 +371,13 @@ class Device(ABC):
 
     def prepare(self) -> None:  # noqa: B027  (most devices have nothing that takes long)
         """A session will come: what takes long can be done now."""
+
+    def spread(self) -> None:  # noqa: B027  (most devices have no addresses that another host's sessions could have)
+        """Sessions of other hosts may come: those of this one have addresses of their own."""
+
+    def reopen_context(self, quota: int, saved: SavedContext) -> Context:
+        """A context with what another one had, at the same addresses, its memory zero. Raises Unsaveable."""
+        raise Unsaveable("this host's device restores no sessions")
 
     @abstractmethod
     def open_context(self, quota: int) -> Context:

@@ -53,7 +53,7 @@ def module_open(resources: Resources, module: int, digest: bytes) -> None:
         image = resources.images.find(digest)
         if image is None:
             raise CudaError(INVALID_KERNEL_IMAGE, f"the host does not hold the image {digest.hex()}")
-        reservation.fill(Module(resources.context.load_module(image)))
+        reservation.fill(Module(resources.context.load_module(image), digest))
 
 
 def module_close(resources: Resources, module: int) -> None:

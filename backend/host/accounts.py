@@ -31,6 +31,7 @@ class How(enum.StrEnum):
     LOST = "lost"  # the session's own process ended
     FAILED = "failed"  # an error of the host
     STOPPED = "stopped"  # the host stopped
+    MOVED = "moved"  # it was saved, and goes on elsewhere
     REVOKED = "revoked"  # its token was revoked, or has expired
 
 

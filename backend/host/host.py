@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from farlane.backend.device.base import CudaError, Description, Device, MemoryMap, Window
 from farlane.backend.host import fairness as shares
-from farlane.backend.host.accounts import Accounts, How, Totals, Usage
+from farlane.backend.host.accounts import Accounts, Guest, How, Totals, Usage
 from farlane.backend.host.allowances import Allowance, Allowances, Used
 from farlane.backend.host.applicant import ANY, Applicant
 from farlane.backend.host.fairness import Fairness, Served, Terms
@@ -211,6 +211,25 @@ class Host:
             allowance.payloads,
             greeting.timeline,
         )
+
+    def guest(self, name: str) -> Guest | None:
+        """Who has an open session."""
+        return self._accounts.guest(name)
+
+    def restore(self, make: Callable[[str], Session], program: str, pid: int) -> Session:
+        """A session that was saved. Raises Refused: the host is full; and what `make` does, which is given its name here."""
+        name = self._reserve(0, None)
+        try:
+            session = make(name)
+        except BaseException:
+            self._forget(name)
+            raise
+        self._share(session, self.guest_terms)
+        self._accounts.opened(name, program, pid)
+        with self._lock:
+            self._open[name] = session
+        log.info("session %s restored: %s (pid %d)", name, program or "?", pid)
+        return session
 
     def end(self, session: HostedSession, why: str, how: How = How.STOPPED) -> None:
         """Closes a session, however it ended. Idempotent; never raises."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from farlane.backend.control import Control
 from farlane.backend.device.base import Context, MemoryMap, Window
@@ -23,7 +24,7 @@ from farlane.backend.errors import ProtocolError
 from farlane.backend.host.spans import Arrival, Recorder
 from farlane.backend.objects.images import SessionImages
 from farlane.backend.objects.resources import Resources
-from farlane.backend.plane import Call, Replay
+from farlane.backend.plane import Call, Replay, restore_replay, save_replay
 
 log = logging.getLogger("farlane.session")
 
@@ -42,6 +43,17 @@ def priority_of(asked: int | None, granted: int | None, otherwise: int) -> int:
     wanted = (granted or 0) if asked is None else asked
     most = otherwise if granted is None else granted
     return max(0, min(wanted, most, HIGHEST_PRIORITY))
+
+
+class SavedReplay(NamedTuple):
+    """What a saved session keeps of its replay (`plane.save_replay`)."""
+
+    group: int  # the next one
+    context: int | None
+    records: Sequence[bytes]
+    continuing: Sequence[tuple[int, bytes, int]]
+    decided: tuple[int, int] | None
+    nanoseconds: int = 0
 
 
 class Session:
@@ -136,6 +148,16 @@ class Session:
         context = self.resources.context
         rests = type(context).rest is not Context.rest
         return self._replay.converse(call, context.rest if rests else None)
+
+    def save_replay(self) -> SavedReplay:
+        """What a saved session keeps of its replay. While the session's thread pauses. Raises ValueError: why it cannot be saved now."""
+        return SavedReplay(*save_replay(self._replay))
+
+    def restore_replay(self, saved: SavedReplay) -> None:
+        """Goes on where a saved session stopped, whose objects are there. Raises ProtocolError."""
+        for group, record in enumerate(saved.records, 1):
+            self._replay.submit(group, record, True, lambda reply: None)
+        restore_replay(self._replay, saved.group, saved.context, saved.continuing, saved.decided)
 
     def interrupt(self) -> None:
         """The guest is gone: what runs for it may stop at once. From any thread, before or after `close`."""

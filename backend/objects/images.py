@@ -233,6 +233,21 @@ class SessionImages:
                 self._quota.give(digest)
                 raise
 
+    @property
+    def uploading(self) -> bool:
+        """Whether one is on its way."""
+        return self._upload is not None
+
+    def all(self) -> dict[bytes, bytes]:
+        """Those that are there for the session."""
+        return dict(self._pinned)
+
+    def give(self, digest: bytes, image: bytes) -> None:
+        """An image of a restored session. Raises CudaError: it is not what its digest says, or there is no room."""
+        self.begin(len(image), digest)
+        self.chunk(memoryview(image))
+        self.end(digest)
+
     def close(self) -> None:
         """Releases the pins. Idempotent."""
         self._upload = None

@@ -47,6 +47,11 @@ class PhysicalMemory:
         self._starts.clear()
         self._mappings.clear()
 
+    @property
+    def used(self) -> bool:
+        """Whether something is mapped."""
+        return bool(self._starts)
+
     def overlapping(self, start: int, end: int) -> int | None:
         """The first address of a mapping that overlaps [start, end)."""
         index = bisect.bisect_left(self._starts, end) - 1

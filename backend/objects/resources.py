@@ -36,6 +36,7 @@ class Module:
     """A loaded module, with the handles that end with it."""
 
     loaded: Any
+    digest: bytes = b""  # of its image
     functions: set[int] = field(default_factory=set)
     variables: set[int] = field(default_factory=set)
 
@@ -65,6 +66,11 @@ class PoisonedRanges:
             bisect.insort(self._starts, address)
         self._ranges[address] = (address + size, error.code, error.message)
         self._standing.set_poisoned(True)
+
+    def all(self) -> list[tuple[int, int, int, str]]:
+        """Address, size, and the error's code and message, of each."""
+        found = ((start, *self._ranges[start]) for start in self._starts)
+        return [(start, end - start, code, message) for start, end, code, message in found]
 
     def remove(self, address: int) -> bool:
         if self._ranges.pop(address, None) is None:
@@ -103,6 +109,7 @@ class Resources:
         self.variables: HandleTable[Variable] = HandleTable("variable")
         self.physical = PhysicalMemory()
         self.poisoned = PoisonedRanges(self.standing)
+        self.payload_bytes = payload_bytes
         self.payloads = Payloads(payload_bytes)  # shared with the plane's replay
         self.lines: Callable[[int, int], bytes] | None = None  # when the session did what, where it is to know that
 

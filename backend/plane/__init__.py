@@ -2,7 +2,7 @@
 
 Owns what lies between a guest's bytes and a device's work. Here is only its loading: `Server`, `Security` and `Call` are what server/edge.py and
 server/service.py work with, `Replay`, `Standing` and `Columns` what host/session.py, control.py and loops/ do,
-`Handles` what objects/ does, `Direct`, `Ranges`, `AllocationMap`, `Room`, `Pages`, `Gate` and `Entry` what
+`Handles` what objects/ does, `Paused` and what it stands with what checkpoint/ does, `Direct`, `Ranges`, `AllocationMap`, `Room`, `Pages`, `Gate` and `Entry` what
 devices offer the plane to work on by itself, `Stream` and `Event` their streams and events, `Cuda`, `Body` and `Graph` a driver and loops on it.
 """
 
@@ -32,6 +32,7 @@ try:
         MessageRefused,
         Page,
         Pages,
+        Paused,
         Payloads,
         Place,
         ProtocolError,
@@ -44,9 +45,16 @@ try:
         Standing,
         Stream,
         Tape,
+        answered,
+        ask,
+        leave,
         read_tape,
+        restore_call,
+        restore_replay,
         restrict_calls,
         restrict_files,
+        save_call,
+        save_replay,
     )
 except ImportError as error:
     raise ImportError(
@@ -79,6 +87,7 @@ __all__ = [
     "MessageRefused",
     "Page",
     "Pages",
+    "Paused",
     "Payloads",
     "Place",
     "PlainTemplate",
@@ -93,7 +102,14 @@ __all__ = [
     "Standing",
     "Stream",
     "Tape",
+    "answered",
+    "ask",
+    "leave",
     "read_tape",
+    "restore_call",
+    "restore_replay",
     "restrict_calls",
     "restrict_files",
+    "save_call",
+    "save_replay",
 ]

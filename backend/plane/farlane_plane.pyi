@@ -150,6 +150,9 @@ class Payloads:
     def get(self, number: int) -> memoryview:
         """The bytes. Raises ProtocolError."""
 
+    def numbers(self) -> list[int]:
+        """The numbers that something is kept under, in order."""
+
     def places(self, numbers: npt.NDArray[np.uint64], matrix: npt.NDArray[np.uint64]) -> None:
         """Writes where these lie, and how many bytes each has, into the two rows of a matrix: 0 and 0 where it is not kept.
 
@@ -340,6 +343,9 @@ class Handles:
         """Takes the handle out, whether it is there or not."""
 
     def __contains__(self, handle: int) -> bool: ...
+    def poisoned(self) -> list[tuple[int, int, str]]:
+        """Those whose making has failed: the handle, the error's code and message."""
+
     def live(self) -> list[int]:
         """The handles that the guest has minted and that stand for something, in order."""
 
@@ -718,7 +724,45 @@ class Replay:
         Raises:
             ProtocolError, Exception: as `submit`.
             CallGone, MessageRefused: as the call's `receive` and `send`.
+            Paused: `ask` was called, and the session is between two groups.
         """
+
+class Paused(Exception):
+    """Another thread has work for the session's own, between two groups."""
+
+def ask(call: Call) -> None:
+    """From any thread: the session's own is to pause between two groups."""
+
+def answered(call: Call) -> None:
+    """It need not pause any more."""
+
+def save_replay(
+    replay: Replay,
+) -> tuple[int, int | None, list[bytes], list[tuple[int, bytes, int]], tuple[int, int] | None, int]:
+    """What a saved session keeps of its replay: the number of the next group, the context where the guest has named one, TEMPLATE and SLICE
+    records, of each template what a continued REPEAT goes on with, the slice and the answer of the last WHILE, and nanoseconds of work.
+
+    Raises ValueError: why it cannot be saved now.
+    """
+
+def restore_replay(
+    replay: Replay,
+    group: int,
+    context: int | None,
+    continuing: Sequence[tuple[int, bytes, int]],
+    decided: tuple[int, int] | None,
+) -> None:
+    """The replay, which has replayed the records, goes on where a saved one stopped. Raises ProtocolError."""
+
+def save_call(call: Call) -> tuple[int, int, list[bytes]] | None:
+    """What the call has of its session's messages: Tapes received, the number of the first message that is not confirmed, and those
+    messages. None: its guest cannot come again."""
+
+def restore_call(call: Call, grace: float, received: int, first: int, unconfirmed: Sequence[bytes], shown: int) -> None:
+    """The call goes on with a saved session's messages, of which its guest has `shown`. Raises CallGone."""
+
+def leave(call: Call) -> None:
+    """The session has left the host: its guest's connection is cut. The last thing done with the call."""
 
 class Security:
     """What encrypted connections are made with, from files in PEM, which are read again when they have changed.

@@ -11,6 +11,7 @@ import logging
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from farlane.backend.host.host import Host
@@ -62,15 +63,22 @@ class Edge:
         folder: for encrypted endpoints, which there are none of without it.
         grace: for so many seconds a session outlives its connection, where that is TCP or TLS.
         expected: the sessions that a gateway sends; others are not let in.
+        restored: folders of saved sessions that are there from the beginning on.
     """
 
     def __init__(
-        self, host: Host, folder: Folder | None = None, grace: float = 0.0, expected: Expected | None = None
+        self,
+        host: Host,
+        folder: Folder | None = None,
+        grace: float = 0.0,
+        expected: Expected | None = None,
+        restored: Sequence[Path] = (),
     ) -> None:
         self._host = host
         self._grace = grace
         self._folder = folder
         self._expected = expected
+        self._saved = restored
         self._gate: Gate | None = None
         self._server: Server | None = None
         self._bound: list[Endpoint] = []
@@ -92,6 +100,7 @@ class Edge:
         Raises:
             EndpointError: one of them cannot be used; nothing is started.
             SecurityError: the folder cannot be used.
+            Unsaveable, Refused: a saved session cannot be restored.
         """
         encrypted = any(is_encrypted(each) for each in endpoints)
         if encrypted and self._folder is None:
@@ -124,6 +133,14 @@ class Edge:
         each = 2 if self._grace > 0 else 1  # one more where a session is resumed
         calls = self._host.session_limit * each + self._host.queue_limit + SPARE_CALLS
         service = Service(self._host, name, self._gate, self._grace)
+        try:
+            for path in self._saved:
+                service.checkpoints.restore_folder(path)
+        except BaseException:
+            for listener, _ in sockets:
+                listener.close()
+            self._remove()
+            raise
         self._server = Server(
             [(listener.detach(), kind) for listener, kind in sockets],
             service.serve,

@@ -10,14 +10,14 @@ replaying (farlane.backend.plane).
 from __future__ import annotations
 
 import enum
-import hmac
 import logging
 import os
 import secrets
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from farlane.backend.checkpoint.pausing import Left, Pausing
 from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.accounts import How
 from farlane.backend.host.applicant import Applicant
@@ -34,9 +34,11 @@ from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.host.queue import Place
 from farlane.backend.host.remote import Ended, RemoteSession
 from farlane.backend.host.session import Session
-from farlane.backend.plane import Call, CallGone, MessageRefused, Tape
+from farlane.backend.plane import Call, CallGone, MessageRefused, Paused, Tape, leave, restore_call
 from farlane.backend.security.gate import Gate, Grant
 from farlane.backend.server import messages
+from farlane.backend.server.checkpoints import CALLS, Checkpoints
+from farlane.backend.server.registry import Away, Registry, Restored, Resumable
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind
@@ -55,8 +57,10 @@ class Status(enum.IntEnum):
     """The gRPC status codes in use."""
 
     OK = 0
+    PERMISSION_DENIED = 7
     UNIMPLEMENTED = 12
     INTERNAL = 13
+    UNAVAILABLE = 14
     UNAUTHENTICATED = 16
 
 
@@ -65,15 +69,6 @@ _GOODBYE = "goodbye"
 _UPGRADE = "the guest's Farlane is too old for that: upgrade it, or start the host with --workers thread"
 _GONE = "it has no such session (any more): it was started anew, or the session has ended"
 _FAILED = Ended(Status.INTERNAL, "internal error of the host", "the host failed", How.FAILED)
-
-
-class _Resumable(NamedTuple):
-    """A session whose guest may come again when its connection has broken."""
-
-    call: Call
-    session: HostedSession
-    secret: bytes
-    owner: str
 
 
 class _Patience:
@@ -114,7 +109,8 @@ class Service:
         self._grace = grace
         self._lock = threading.Lock()
         self._running: dict[int, HostedSession] = {}
-        self._resumable: dict[str, _Resumable] = {}  # by the session's name
+        self.registry = Registry()
+        self.checkpoints = Checkpoints(host, self.registry, grace)
 
     def serve(self, call: Call) -> None:
         """Serves one call to its end; never raises."""
@@ -122,6 +118,8 @@ class Service:
         try:
             if call.method == OPEN:
                 status, details = self._open_session(call)
+            elif call.method in CALLS:
+                status, details = self.checkpoints.serve(call)
             elif call.method == DESCRIBE:
                 self._gate.enter(call)
                 call.receive(FIRST_MESSAGE_SECONDS)
@@ -176,8 +174,8 @@ class Service:
             with self._gate.session(grant):
                 return self._hold_session(call, grant, first)
         except Elsewhere as elsewhere:
-            assert isinstance(first, Greeting)
-            self._gate.led(grant, session=elsewhere.session, program=first.program, to=elsewhere.url)
+            program = first.program if isinstance(first, Greeting) else ""
+            self._gate.led(grant, session=elsewhere.session, program=program, to=elsewhere.url)
             call.send(messages.write_elsewhere(elsewhere), flush=False)
             return Status.OK, ""
         except Refused as refused:
@@ -188,11 +186,16 @@ class Service:
 
     def _resume_session(self, call: Call, grant: Grant, shown: messages.Resume) -> tuple[int, str]:
         """The session goes on with this call's connection, until that breaks in turn. Raises Refused: there is none."""
-        with self._lock:
-            found = self._resumable.get(shown.session)
-        if found is None or not hmac.compare_digest(found.secret, shown.secret) or found.owner != grant.owner:
+        found = self.registry.find(shown.session, shown.secret, grant.owner)
+        if found is None:
             log.warning("%s is not let into the session %s", call.peer, shown.session)
             raise Refused(Reason.GONE, _GONE)
+        if isinstance(found, Away):
+            if found.to:
+                raise Elsewhere(shown.session, found.to, "", b"")
+            return Status.UNAVAILABLE, "the session was saved, and is not restored yet"
+        if isinstance(found, Restored):
+            return self._go_on(call, grant, found, shown)
         log.info("session %s goes on with %s", shown.session, call.peer)
         self._gate.resumed(grant, session=shown.session)
         try:
@@ -228,27 +231,56 @@ class Service:
         )
         admission = self._host.admit(first, applicant)
         session = admission.session
-        ended = _FAILED
         if resumption is not None:
             call.keep(resumption.grace)
+            self.registry.add(Resumable.of(call, session, session.name, resumption.secret, grant.owner, admission))
+
+        def welcome() -> None:
+            passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
+            name = self._rings_name if by_tcp and ticket is not None else ""
+            call.send(messages.write_welcome(admission, ticket, passage, name, entrance, resumption), flush=False)
+
+        return self._attend(call, grant, admission, first.program, welcome)
+
+    def _go_on(self, call: Call, grant: Grant, restored: Restored, shown: messages.Resume) -> tuple[int, str]:
+        """The guest of a session that was saved comes to it. Raises Refused."""
+        admission, saved = restored.admission, restored.saved
+        with self._gate.session(grant):
+            if not self.registry.take(restored):
+                raise Refused(Reason.GONE, _GONE)
+            entry = Resumable.of(call, admission.session, shown.session, shown.secret, grant.owner, admission)
+
+            self.registry.add(entry)
+            try:
+                counts = (saved.messages.received, saved.messages.first)
+                restore_call(call, self._grace, *counts, restored.unconfirmed, shown.received)
+            except CallGone:
+                self.registry.end(admission.session.name)
+                self.registry.expect(restored, self._grace)
+                raise
+            log.info("session %s goes on here with %s", admission.session.name, call.peer)
+            return self._attend(call, grant, admission, saved.program, lambda: None)
+
+    def _attend(
+        self, call: Call, grant: Grant, admission: Admission, program: str, welcome: Callable[[], None]
+    ) -> tuple[int, str]:
+        """A session from its guest's first message to its end. `welcome` says that it may begin, or go on."""
+        session = admission.session
+        entry = self.registry.of(session.name)
+        ended = _FAILED
         with self._lock:
             self._running[call.number] = session
-            if resumption is not None:
-                self._resumable[session.name] = _Resumable(call, session, resumption.secret, grant.owner)
         try:
             self._gate.opened(
                 grant,
                 lambda why: _revoke(call, session, why),
                 session=session.name,
-                program=first.program,
+                program=program,
                 memory=admission.quota,
             )
-            passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
-            name = self._rings_name if by_tcp and ticket is not None else ""
-            welcome = messages.write_welcome(admission, ticket, passage, name, entrance, resumption)
-            call.send(welcome, flush=False)
+            welcome()
             if isinstance(session, Session):
-                ended = hold(session.name, lambda: converse(admission, call))
+                ended = hold(session.name, lambda: converse(admission, call, entry and entry.pausing))
             else:
                 ended = attend(session, admission.manifests, call)
         except CallGone as error:
@@ -256,7 +288,7 @@ class Service:
         finally:
             with self._lock:
                 del self._running[call.number]
-                self._resumable.pop(session.name, None)
+            self.registry.end(session.name)
             if why := self._gate.left(session.name):
                 log.info("session %s: %s", session.name, why)
                 ended = Ended(Status.UNAUTHENTICATED, why, why, How.REVOKED)
@@ -265,6 +297,8 @@ class Service:
                 admission.manifests.close()
             worked = session.counts().get(DEVICE_TIME, 0)
             self._gate.ended(grant, session=session.name, why=ended.why, device_nanoseconds=worked)
+            if ended.how is How.MOVED:
+                leave(call)
         return ended.status, ended.details
 
 
@@ -297,6 +331,8 @@ def hold(name: str, talk: Callable[[], str]) -> Ended:
     try:
         why = talk()
         return Ended(Status.OK, "", why, How.GOODBYE if why == _GOODBYE else How.LEFT)
+    except Left:
+        return Ended(Status.OK, "", "it was saved, and goes on elsewhere", How.MOVED)
     except (CallGone, DeadTransport) as error:
         return Ended(Status.INTERNAL, "", str(error), How.GONE)
     except MessageRefused as refused:
@@ -336,11 +372,19 @@ def attend(session: RemoteSession, objects: Objects | None, call: Call) -> Ended
     return ended
 
 
-def converse(admission: Admission, call: Call) -> str:
-    """Tapes and replies, until the guest has ended them; gives how it did."""
+def converse(admission: Admission, call: Call, pausing: Pausing | None = None) -> str:
+    """Tapes and replies, until the guest has ended them; gives how it did. Raises Left."""
     session = admission.session
     assert isinstance(session, Session)
-    while (data := session.converse(call)) is not None:
+    while True:
+        try:
+            data = session.converse(call)
+        except Paused:
+            assert pausing is not None
+            pausing.pause()
+            continue
+        if data is None:
+            break
         message = messages.read_guest(data)
         if isinstance(message, messages.TapePart):
             for reply in session.submit(*message):

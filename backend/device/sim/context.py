@@ -34,6 +34,7 @@ from farlane.backend.device.sim.opening import open_memory
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library, SimFunction, SimModule
 from farlane.backend.device.sim.runtime.runtime import STACK_SIZE, Runtime
+from farlane.backend.device.sim.saving import Saving
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
 from farlane.backend.jit import Options
 from farlane.backend.plane import Budget, Direct, Entry, Gate, Place
@@ -48,7 +49,7 @@ _CLOSE_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
-class SimContext(Context):
+class SimContext(Saving, Context):
     """See `Context`; `on_close` tells the device that the context has ended."""
 
     def __init__(
@@ -64,6 +65,7 @@ class SimContext(Context):
         oversubscription: Oversubscription | None = None,
         number: int = 1,
         options: DeviceOptions = DEFAULT,
+        place: Window | None = None,
     ) -> None:
         self.quota = quota
         self.device_nanoseconds = 0
@@ -75,7 +77,7 @@ class SimContext(Context):
         self._closed = False
         self._interrupted = False
         self._observers = Observers()
-        self._memory = open_memory(quota, budget, physical, oversubscription, number, self._observers)
+        self._memory = open_memory(quota, budget, physical, oversubscription, number, self._observers, place)
         self.direct = Direct(self._memory.allocations.ranges, backed=True, room=self._memory.room)
         self._working: Gate | Turn = (
             self.direct.gate
@@ -246,7 +248,10 @@ class SimContext(Context):
 
     # Modules ----------------------------------------------------------------------------------------------------
     def load_module(self, image: bytes) -> SimModule:
-        module = SimModule(self._library.parse(image), self._memory, self._observers)
+        return self.restore_module(image, None)
+
+    def restore_module(self, image: bytes, base: int | None) -> SimModule:
+        module = SimModule(self._library.parse(image), self._memory, self._observers, base)
         self._modules.add(module)
         return module
 

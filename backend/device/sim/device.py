@@ -13,12 +13,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from farlane.backend.device import reports
-from farlane.backend.device.base import Context, CudaError, Description, Device
+from farlane.backend.device.base import Context, CudaError, Description, Device, Window
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DEFAULT, DeviceOptions
+from farlane.backend.device.saved import SavedContext, Unsaveable
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.memory.space import Physical
+from farlane.backend.device.sim.memory.window import spread
 from farlane.backend.device.sim.options import Oversubscription, Settings
 from farlane.backend.device.sim.runtime.modules import Library
 from farlane.backend.device.specification import Specification, attributes
@@ -102,7 +104,7 @@ class SimDevice(Device):
     def prepare(self) -> None:
         processor()  # which loads LLVM
 
-    def open_context(self, quota: int) -> Context:
+    def open_context(self, quota: int, place: Window | None = None) -> Context:
         if self._closed:
             raise CudaError(DEVICES_UNAVAILABLE, "the device has been closed")
         with self._lock:
@@ -112,10 +114,32 @@ class SimDevice(Device):
         kind = SimContext if self._switching is None else self._switching.open
         context = kind(
             quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, modelled,
-            self._oversubscription, number, self._options,
+            self._oversubscription, number, self._options, place,
         )  # fmt: skip
         with self._lock:
             self._contexts.add(context)
+        return context
+
+    def spread(self) -> None:
+        spread()
+
+    def reopen_context(self, quota: int, saved: SavedContext) -> Context:
+        if self._model is not None or (self._oversubscription is not None and self._oversubscription.active):
+            raise Unsaveable("this host models or bounds the memory of its device, and restores no sessions")
+        try:
+            context = self.open_context(quota, saved.window)
+        except CudaError as error:
+            raise Unsaveable(error.message) from None
+        try:
+            for limit, value in saved.limits.items():
+                context.set_limit(limit, value)
+            context.restore(saved)
+        except CudaError as error:
+            context.close()
+            raise Unsaveable(error.message) from None
+        except BaseException:
+            context.close()
+            raise
         return context
 
     def close(self) -> None:

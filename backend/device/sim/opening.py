@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from farlane.backend.device.base import Window
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.space import Physical
 from farlane.backend.device.sim.observers.observer import Observers
@@ -21,10 +22,12 @@ def open_memory(
     oversubscription: Oversubscription | None,
     number: int,
     observers: Observers,
+    place: Window | None = None,
 ) -> Memory:
-    """The memory of session `number`, and what records its trace."""
+    """The memory of session `number`, and what records its trace. `place`: where it was at another host."""
     if oversubscription is None or not oversubscription.active:
-        return Memory(quota, budget, physical)
+        return Memory(quota, budget, physical, place)
+
     from farlane.backend.device.sim.memory.managed import ManagedMemory
 
     memory = ManagedMemory(quota, budget, physical, oversubscription)

@@ -5,6 +5,7 @@
 
 mod outgoing;
 mod resuming;
+pub mod saving;
 mod wire;
 
 use crate::message::{self, Tape};
@@ -76,6 +77,8 @@ pub struct Call {
     woken: AtomicBool,
     /// Where the call outlives its connection.
     kept: OnceLock<Kept>,
+    /// Another thread has work for the call's own, between two groups (`saving`).
+    asked: AtomicBool,
     /// Its connection carries another call's messages.
     lent: AtomicBool,
     /// The guest is on this machine, and can come to the rings' socket.
@@ -126,6 +129,7 @@ impl Call {
             verdict: OnceLock::new(),
             woken: AtomicBool::new(false),
             kept: OnceLock::new(),
+            asked: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             beside,
             ticket: Mutex::new(None),
@@ -285,7 +289,7 @@ impl Call {
 
     /// Ends the call, whatever has become of it. The last thing done with it.
     pub fn finish(&self, code: Code, details: &str) {
-        if self.lent.load(Ordering::Acquire) {
+        if self.lent.load(Ordering::Acquire) || self.has_left() {
             return;
         }
         let (last, patience) = match (self.is_cancelled(), code) {

@@ -105,6 +105,9 @@ fn run(inner: &Arc<Inner>, socket: Socket, refusing: Option<&'static str>) -> io
         });
         let Some(call) = call else { return Ok(()) };
         inner.serve_call(&call);
+        if call.has_left() {
+            return Ok(()); // the runtime ends, and the socket with it: the guest comes again
+        }
         drop(call);
         idle.store(true, Ordering::Release);
     }

@@ -11,6 +11,7 @@
 //! - [`errors`]: deferred and sticky errors, and the contexts that are lost
 //! - [`payloads`]: what the guest names instead of sending it again
 //! - [`placing`]: large copies that go to their place as they arrive
+//! - [`saving`]: what a saved session keeps of it
 //! - [`spans`]: when it did what, where somebody wants a timeline
 //! - [`results`]: result records and the replies that carry them
 //! - [`handles`]: what the guest's numbers of streams and events stand for
@@ -35,6 +36,7 @@ mod making;
 pub mod payloads;
 mod placing;
 pub mod results;
+pub mod saving;
 pub mod spans;
 mod walk;
 mod work;

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from farlane_codegen.problems import TableError
 
-PROTOS = ("farlane/v1/session.proto", "farlane/v1/admin.proto")
+OF_GUESTS = ("farlane/v1/session.proto", "farlane/v1/admin.proto")  # Rust has these alone
+PROTOS = (*OF_GUESTS, "farlane/v1/checkpoint.proto")
 _STAMP = "// Inputs: "
 
 
@@ -36,7 +37,7 @@ def emit_python(protos: Path) -> dict[str, str]:
 def emit_rust(protos: Path, shim: Path, committed: Path) -> str:
     """The text of the client crate's `generated_farlane_v1.rs`."""
     digest = hashlib.sha256()
-    for path in [*(protos / name for name in PROTOS), *sorted((shim / "crates/protogen/src").glob("*.rs"))]:
+    for path in [*(protos / name for name in OF_GUESTS), *sorted((shim / "crates/protogen/src").glob("*.rs"))]:
         digest.update(path.read_bytes())
     stamp = f"{_STAMP}{digest.hexdigest()}\n"
     if committed.exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -251,3 +252,57 @@ def test_a_host_that_stops_waits_for_no_guest(programs: dict[str, str]) -> None:
         assert host._process.wait(4) == 0, "a session with a connection has 5 s"
         process.kill()
         process.communicate()
+
+
+def session_command(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "farlane.frontend.cli", "session", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("way", ["started anew", "the same"])
+def test_a_program_goes_on_with_a_restored_session(programs: dict[str, str], tmp_path: Path, way: str) -> None:
+    port, saved = free_port(), str(tmp_path / "saved")
+    listen = ("--listen", f"grpc://127.0.0.1:{port}", "--workers", "thread")
+    with EmbeddedHost("sim", extra=listen) as first:
+        process = start(Guest(f"grpc://127.0.0.1:{port}", "grpc"), programs["patient"], "150", "4000000")
+        shown = session_command("list", "--host", first.url).splitlines()
+        assert [line.split()[0] for line in shown] == ["SESSION", "s1"]
+        assert "s1 is saved" in session_command("save", "s1", saved, "--host", first.url, "--leave")
+        assert not described(first.url).sessions
+        if way == "the same":
+            assert "is restored" in session_command("restore", saved, "--host", first.url)
+            output, errors = process.communicate(timeout=60)
+        else:
+            os.kill(first.pid, signal.SIGKILL)
+            with EmbeddedHost("sim", extra=(*listen, "--restore", saved)):
+                output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output.endswith("PASS\n")) == (0, True), output + errors
+    assert output.count("round") == 150 - 3, "each once"
+    assert "was resumed after" in errors
+
+
+def test_a_program_moves_to_another_host_and_back(programs: dict[str, str]) -> None:
+    ports = free_port(), free_port()
+    first, second = (
+        EmbeddedHost("sim", extra=("--listen", f"grpc://127.0.0.1:{port}", "--workers", "thread")) for port in ports
+    )
+    with first, second:
+        process = start(Guest(f"grpc://127.0.0.1:{ports[0]}", "grpc"), programs["patient"], "300", "4000000")
+        for host, to, port in ((first, second, ports[1]), (second, first, ports[0])):
+            guests = ("--guests", f"grpc://127.0.0.1:{port}")
+            said = session_command("move", "s1", "--host", host.url, "--to", to.url, *guests)
+            assert "it was held for" in said
+            eventually(lambda host=host: not described(host.url).sessions)
+            assert described(to.url).sessions == 1
+            if to is second:
+                assert process.stdout is not None
+                assert [process.stdout.readline().split()[0] for _ in range(5)] == ["round"] * 5
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output.endswith("PASS\n")) == (0, True), output + errors
+    assert errors.count("was resumed after") == 2, errors

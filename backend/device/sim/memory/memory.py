@@ -61,8 +61,13 @@ class Memory(Content):
     #: Whether `expect` is of use.
     looks_ahead = False
 
-    def __init__(self, quota: int, budget: Budget, physical: Physical | None = None) -> None:
+    def __init__(
+        self, quota: int, budget: Budget, physical: Physical | None = None, place: AddressRange | None = None
+    ) -> None:
         """Reserves a window for sessions of this quota.
+
+        Args:
+            place: the guest's part of it, of a session that had it before.
 
         Raises:
             CudaError: 2, there is no address space for it.
@@ -73,9 +78,15 @@ class Memory(Content):
         guest = -(-max(GUEST_BYTES, 2 * quota) // ALIGNMENT) * ALIGNMENT
         reservable = -(-RESERVABLE * budget.limit // ALIGNMENT) * ALIGNMENT
         try:
-            self.window = Window(guest + reservable + MODULE_BYTES)
+            if place is not None:
+                guest, reservable = place.size, 0
+            self.window = Window(guest + reservable + MODULE_BYTES, None if place is None else place.base)
             guest += reservable
-        except MappingError:
+        except MappingError as refused:
+            if place is not None:
+                raise CudaError(
+                    MEMORY_ALLOCATION, f"its addresses, from {place.base:#x} on, are taken here: {refused.strerror}"
+                ) from None
             try:
                 self.window = Window(guest + MODULE_BYTES)
             except MappingError as error:
@@ -241,6 +252,30 @@ class Memory(Content):
         self._modules[place] = backed
         self._module_bytes += wanted
         return place
+
+    def areas(self) -> dict[int, list[int]]:
+        """What the host has placed: where each area's parts start, by its base."""
+        return self._modules
+
+    def restore_area(self, base: int, parts: Sequence[tuple[Allocation, bool]]) -> None:
+        """Backs what another host had placed, at the same addresses. The flag: whether kernels may write there. Raises CudaError."""
+        for allocation, writable in parts:
+            if allocation.start < self.guest.base + self.guest.size or allocation.end > self.window.end:
+                raise CudaError(INVALID_VALUE, f"{allocation} is not in the host's part of the window")
+            self._back(allocation, writable)
+        self._modules[base] = [allocation.start for allocation, _ in parts]
+        self._module_bytes += sum(allocation.size for allocation, _ in parts)
+
+    def require_area(self, base: int, parts: Sequence[Part]) -> int:
+        """The area's base, where exactly these parts are there (`restore_area`). Raises CudaError."""
+        found = sorted((start - base, self._size_at(start)) for start in self._modules.get(base, ()))
+        if found != sorted((part.offset, part.size) for part in parts):
+            raise CudaError(INVALID_VALUE, f"the variables of a module are not at {base:#x}")
+        return base
+
+    def _size_at(self, start: int) -> int:
+        allocation = self.allocations.holding(start)
+        return 0 if allocation is None else allocation.size
 
     def free_module(self, base: int) -> None:
         for address in self._modules.pop(base):

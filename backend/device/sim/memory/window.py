@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 
@@ -64,6 +65,13 @@ _placing = threading.Lock()
 _next_place = LOWEST  # rotates, so that a use after close does not hit the next session's window
 
 
+def spread() -> None:
+    """Windows begin at a place that other processes hardly choose: a session that comes from one finds its addresses free."""
+    global _next_place
+    with _placing:
+        _next_place = LOWEST + secrets.randbelow((HIGHEST - LOWEST) // ALIGNMENT) * ALIGNMENT
+
+
 def _reserve(size: int) -> int:
     """Reserves size bytes at the next free place and returns its address."""
     global _next_place
@@ -84,12 +92,27 @@ def _reserve(size: int) -> int:
     )
 
 
+def _reserve_at(place: int, size: int) -> int:
+    """The same, at a place that another host has chosen. Raises MappingError: it is taken."""
+    if place % ALIGNMENT or not LOWEST <= place <= HIGHEST - size:
+        raise MappingError(errno.EINVAL, "no window lies there")
+    flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE
+    with _placing:
+        address = libc.mmap(place, size, PROT_NONE, flags, -1, 0)
+        if address == place:
+            return int(address)
+        if address != MAP_FAILED:
+            libc.munmap(address, size)
+    raise MappingError(errno.EEXIST, "another session of this host has them")
+
+
 class Window:
     """A reserved range [base, base + size) and what of it is there."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, place: int | None = None) -> None:
+        """`place`: its base; None: the next free one."""
         self.size = -(-size // GRANULE) * GRANULE
-        self.base = _reserve(self.size)
+        self.base = _reserve(self.size) if place is None else _reserve_at(place, self.size)
         libc.madvise(self.base, self.size, MADV_NOHUGEPAGE)
         libc.madvise(self.base, self.size, MADV_DONTDUMP)
         self.pages = self.size >> PAGE_SHIFT

@@ -9,6 +9,8 @@ One thread at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 GRANULE = 16  # alignment and least size of a block
 _LOOK = 16  # free parts of a class looked at before a larger class
 
@@ -26,6 +28,31 @@ class Heap:
         end = (base + size) // GRANULE * GRANULE
         if first < end:
             self._add(first, end)
+
+    @classmethod
+    def restored(cls, base: int, size: int, used: Sequence[tuple[int, int]], free: Sequence[tuple[int, int]]) -> Heap:
+        """A heap with these blocks and free parts. Raises ValueError: together they are not one heap's."""
+        heap = cls(base, 0)
+        heap.size = size
+        end = -(-base // GRANULE) * GRANULE
+        for start, behind in sorted([*used, *free]):
+            if start != end or behind <= start or behind % GRANULE:
+                raise ValueError(f"[{start:#x}, {behind:#x}) where {end:#x} was due")
+            end = behind
+        if (used or free) and end != (base + size) // GRANULE * GRANULE:
+            raise ValueError(f"it ends at {end:#x}")
+        heap._blocks = dict(used)
+        for start, behind in free:
+            heap._add(start, behind)
+        return heap
+
+    def used(self) -> list[tuple[int, int]]:
+        """Start and end of each block."""
+        return list(self._blocks.items())
+
+    def free_parts(self) -> list[tuple[int, int]]:
+        """Start and end of each, in the order in which a request looks at those of a class."""
+        return [(start, self._starts[start]) for each in self._classes.values() for start in each]
 
     @property
     def blocks(self) -> int:

@@ -114,8 +114,11 @@ def ptx_error(error: jit.PtxError, kernel: str = "") -> CudaError:
 class SimModule:
     """A module loaded by one session."""
 
-    def __init__(self, parsed: jit.Module, memory: Memory, observers: Observers) -> None:
+    def __init__(self, parsed: jit.Module, memory: Memory, observers: Observers, base: int | None = None) -> None:
         """Places the module's variables, and tells the observers of their content.
+
+        Args:
+            base: where they are already, of a session that was restored; 0: it has none.
 
         Raises:
             CudaError: 2 no room for them, 200 one refers to something that the image does not define.
@@ -124,11 +127,12 @@ class SimModule:
         self._memory, self._observers = memory, observers
         self._base: int | None = None
         self.functions: dict[str, SimFunction] = {}
-        addresses = self._place(parsed.variables)
+        addresses = self._place(parsed.variables, base)
         #: Launch.variables of every launch of this module's kernels.
         self.addresses: Array[c_uint64] = (c_uint64 * max(1, len(addresses)))(*addresses)
         try:
-            self._initialise(parsed.variables, addresses)
+            if base is None:
+                self._initialise(parsed.variables, addresses)
         except CudaError:
             self.unload()
             raise
@@ -160,7 +164,12 @@ class SimModule:
                 return self.addresses[index], variable.size
         raise CudaError(INVALID_SYMBOL, f"the module has no variable {name!r}")
 
-    def _place(self, variables: Sequence[jit.Variable]) -> list[int]:
+    @property
+    def base(self) -> int:
+        """Of its variables; 0: it has none."""
+        return self._base or 0
+
+    def _place(self, variables: Sequence[jit.Variable], there: int | None) -> list[int]:
         """Lays the variables out in one range and returns an address for each, 0 for those not in memory. Constant ones come last, in pages of their own."""
         parts: list[Part | None] = [None] * len(variables)
         size = 0
@@ -190,7 +199,10 @@ class SimModule:
         if constant:
             alignment = max(alignment, PAGE)
             size = -(-size // PAGE) * PAGE
-        self._base = base = self._memory.allocate_module(size, placed, alignment)
+        if there is None:
+            self._base = base = self._memory.allocate_module(size, placed, alignment)
+        else:
+            self._base = base = self._memory.require_area(there, placed)
         return [0 if part is None else base + part.offset for part in parts]
 
     def _initialise(self, variables: Sequence[jit.Variable], addresses: list[int]) -> None:

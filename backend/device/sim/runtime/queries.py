@@ -37,6 +37,10 @@ class Queries:
         self._limits = dict(_INITIAL)
         self._texts: dict[int, tuple[int, int]] = {}
 
+    def limits(self) -> dict[int, int]:
+        """Those that are not as at the start."""
+        return {limit: value for limit, value in self._limits.items() if value != _INITIAL.get(limit)}
+
     def set_limit(self, limit: int, value: int) -> None:
         self._limits[limit] = value
 

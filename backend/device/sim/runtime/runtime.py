@@ -95,6 +95,23 @@ class Runtime:
             self.nested.pending_limit = value
         self._queries.set_limit(limit, value)
 
+    @property
+    def heap(self) -> Heap | None:
+        """None: no kernel has used it yet."""
+        return self._heap
+
+    @property
+    def workspace_address(self) -> int:
+        """0: no cooperative launch has needed one yet."""
+        return self._workspace
+
+    def limits(self) -> dict[int, int]:
+        return self._queries.limits()
+
+    def restore(self, heap: Heap | None, workspace: int) -> None:
+        """What a session of another host had, whose memory is there already."""
+        self._heap, self._workspace = heap, workspace
+
     def reset(self) -> None:
         """cudaDeviceReset: limits as at the start; what was printed stays until it is taken. The memory has been given back."""
         with self._lock:

@@ -108,6 +108,11 @@ impl Handles {
         self.inner.contains(handle)
     }
 
+    /// Those whose making has failed: the handle, the error's code and message.
+    fn poisoned(&self) -> Vec<(u32, i32, String)> {
+        self.inner.poisoned().into_iter().map(|(handle, error)| (handle, error.code, error.message)).collect()
+    }
+
     /// The handles that the guest has minted and that stand for something.
     fn live(&self) -> Vec<u32> {
         self.inner.live()

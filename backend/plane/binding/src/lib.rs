@@ -13,6 +13,7 @@ mod payloads;
 mod repeat;
 mod replay;
 mod room;
+mod saving;
 mod sinks;
 mod standing;
 
@@ -367,6 +368,14 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<payloads::Payloads>()?;
     module.add_class::<replay::Replay>()?;
     module.add_function(wrap_pyfunction!(read_tape, module)?)?;
+    module.add_function(wrap_pyfunction!(saving::save_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(saving::restore_replay, module)?)?;
+    module.add_function(wrap_pyfunction!(saving::ask, module)?)?;
+    module.add_function(wrap_pyfunction!(saving::answered, module)?)?;
+    module.add_function(wrap_pyfunction!(saving::save_call, module)?)?;
+    module.add_function(wrap_pyfunction!(saving::restore_call, module)?)?;
+    module.add_function(wrap_pyfunction!(saving::leave, module)?)?;
+    module.add("Paused", module.py().get_type::<saving::Paused>())?;
     module.add_function(wrap_pyfunction!(confining::restrict_files, module)?)?;
     module.add_function(wrap_pyfunction!(confining::restrict_calls, module)?)?;
     module.add("ProtocolError", module.py().get_type::<replay::ProtocolError>())?;

@@ -93,6 +93,11 @@ impl Payloads {
         Ok(())
     }
 
+    /// The numbers that something is kept under.
+    fn numbers(&self) -> Vec<u32> {
+        self.inner.numbers()
+    }
+
     fn clear(&self) {
         self.inner.clear();
     }

@@ -4,6 +4,7 @@ use crate::control::{ControlPlane, Methods};
 use crate::device::Direct;
 use crate::handles::Handles;
 use crate::payloads::Payloads;
+use crate::saving::pause;
 use crate::sinks::{Given, Sent};
 use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
@@ -54,7 +55,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    fn locked<T>(
+    pub fn locked<T>(
         &self,
         work: impl FnOnce(&mut plane::replay::Replay<Py<PyAny>, Py<PyAny>>) -> PyResult<T>,
     ) -> PyResult<T> {
@@ -158,12 +159,13 @@ impl Replay {
     /// Replays what comes as Tapes; gives the next message that is none, or None when the guest will send no more.
     /// `rest` is called when nothing is left to be replayed, again and again until it returns true.
     ///
-    /// Raises ProtocolError, CallGone, MessageRefused, and what the control plane ends the session with.
+    /// Raises ProtocolError, CallGone, MessageRefused, Paused, and what the control plane ends the session with.
     #[pyo3(signature = (call, rest = None))]
     fn converse(&self, py: Python<'_>, call: &Call, rest: Option<Py<PyAny>>) -> PyResult<Option<Py<PyBytes>>> {
         let call = &call.inner;
         let message = py.detach(|| {
             self.locked(|inner| loop {
+                pause(inner, call)?;
                 match next(inner, call, rest.as_ref())? {
                     Received::Tape(tape) => inner
                         .submit(&mut ControlPlane(&self.methods), &mut Sent(call), tape.group, &tape.records, tape.last)

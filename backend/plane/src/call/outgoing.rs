@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     /// The response has ended, well or not: what is sent goes nowhere.
     pub(super) closed: AtomicBool,
     pub(super) changed: Notify,
+    /// The call's session has left the host: the connection is cut.
+    pub(super) left: AtomicBool,
     /// Shared memory, where messages go through it.
     pub(super) place: ring::Place,
     /// The connection carries no more of the call.

@@ -11,7 +11,7 @@ use super::wire::Wire;
 use super::{Call, Gone, Received};
 use crate::message;
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const ASIDE_BYTES: usize = 64 << 20;
 pub(super) struct Line {
     pub(super) wire: Arc<Wire>,
     /// Tapes.
-    received: u64,
+    pub(super) received: u64,
 }
 
 impl Line {
@@ -56,24 +56,24 @@ pub(super) struct Kept {
 }
 
 /// Messages that the guest has not said it has.
-struct Sent {
-    messages: VecDeque<Bytes>,
+pub(super) struct Sent {
+    pub(super) messages: VecDeque<Bytes>,
     bytes: usize,
     /// The number of the first one.
-    first: u64,
+    pub(super) first: u64,
     /// The first one that this wire has not been given.
     next: usize,
-    wire: Arc<Wire>,
+    pub(super) wire: Arc<Wire>,
 }
 
 impl Sent {
-    fn push(&mut self, message: Bytes) {
+    pub(super) fn push(&mut self, message: Bytes) {
         self.bytes += message.len() + OVERHEAD;
         self.messages.push_back(message);
     }
 
     /// Gives the wire what it has not been given. One that breaks has another's place taken.
-    fn pump(&mut self, flush: bool) {
+    pub(super) fn pump(&mut self, flush: bool) {
         while let Some(message) = self.messages.get(self.next) {
             if self.wire.send(message.clone(), flush).is_err() {
                 return;
@@ -83,7 +83,7 @@ impl Sent {
     }
 
     /// The guest has so many. False: it cannot.
-    fn confirm(&mut self, received: u64) -> bool {
+    pub(super) fn confirm(&mut self, received: u64) -> bool {
         if received > self.first + self.messages.len() as u64 {
             return false;
         }
@@ -256,6 +256,15 @@ impl Call {
 }
 
 impl Kept {
+    pub(super) fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock()
+    }
+
+    /// Nothing is set aside.
+    pub(super) fn is_drained(&self) -> bool {
+        self.aside.lock().is_empty()
+    }
+
     pub(super) fn take_aside(&self) -> Option<Received> {
         let received = self.aside.lock().pop_front()?;
         self.aside_bytes.fetch_sub(size(&received), Ordering::AcqRel);

@@ -82,6 +82,16 @@ impl Errors {
         self.sticky.is_some()
     }
 
+    /// Whether some context is lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.sticky.is_some() || !self.lost.is_empty()
+    }
+
+    /// The context whose records follow, where the guest has named one.
+    pub(crate) const fn named(&self) -> Option<u32> {
+        if self.several { Some(self.current) } else { None }
+    }
+
     /// What an operation fails with before it is looked at.
     pub(crate) fn refusal(&self, row: &Row) -> Option<CudaError> {
         let sticky = self.sticky.as_ref()?;

@@ -164,6 +164,19 @@ impl Table {
         self.entries.lock().contains_key(&handle)
     }
 
+    /// Those whose making has failed, in order.
+    #[must_use]
+    pub fn poisoned(&self) -> Vec<(u32, CudaError)> {
+        let entries = self.entries.lock();
+        let poisoned = entries.iter().filter_map(|(&handle, entry)| match entry {
+            Entry::Poisoned(error) => Some((handle, error.clone())),
+            Entry::Made(_) => None,
+        });
+        let mut found: Vec<_> = poisoned.collect();
+        found.sort_by_key(|(handle, _)| *handle);
+        found
+    }
+
     /// The handles that the guest has minted and that are not poisoned, in order.
     #[must_use]
     pub fn live(&self) -> Vec<u32> {

@@ -6,6 +6,7 @@
 //! - [`store`]: the templates of a session
 //! - [`plans`]: which loops a device repeats by itself
 //! - [`upcoming`]: the launches that come next
+//! - [`saving`]: what a saved session keeps of them
 //! - `walking`: iterations, walked or given to the device
 //! - `slices`: SLICEs, checked; `deciding`: iterations that a slice decides
 //!
@@ -14,6 +15,7 @@
 pub mod columns;
 mod deciding;
 pub mod plans;
+pub mod saving;
 mod slices;
 pub(crate) mod store;
 pub mod template;

@@ -89,6 +89,14 @@ impl Payloads {
         }
     }
 
+    /// The numbers that something is kept under, in order.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u32> {
+        let mut found: Vec<_> = self.books.lock().kept.keys().copied().collect();
+        found.sort_unstable();
+        found
+    }
+
     pub fn clear(&self) {
         *self.books.lock() = Books::default();
     }

@@ -47,6 +47,29 @@ pub(crate) struct Deciding {
     reason: Reason,
 }
 
+impl Deciding {
+    /// What a continued WHILE answers: its slice, and the number. `None`: it would go on.
+    pub(super) fn answer(&self) -> Option<(u32, u64)> {
+        (self.reason != Reason::Bound).then(|| (self.sliced.number, self.number()))
+    }
+
+    /// A loop that has stopped with this answer.
+    pub(super) fn stopped(sliced: Arc<Sliced>, number: u64) -> Option<Self> {
+        let reason = match number & 0xFF {
+            1 => Reason::Left,
+            2 => Reason::Error,
+            3 => Reason::Stuck,
+            _ => return None,
+        };
+        let (evaluation, body) = (sliced.begin_blank()?, sliced.template.body.to_vec());
+        Some(Self { sliced, evaluation, body, begun: number >> 8, reason })
+    }
+
+    const fn number(&self) -> u64 {
+        self.begun << 8 | self.reason as u64
+    }
+}
+
 /// How far one WHILE may go.
 struct Bounds {
     /// Iterations, counted as `Deciding::begun`; 0: no bound.
@@ -85,7 +108,7 @@ impl<C: Control> Walk<'_, C> {
             self.replay.end_span(Kind::While, deciding.begun - begun, span);
             self.replay.counts.iterations.add(deciding.begun - begun);
         }
-        let number = deciding.begun << 8 | deciding.reason as u64;
+        let number = deciding.number();
         self.replay.loops.deciding = Some(deciding);
         let done = self.answer(record, number);
         if !ends_message {

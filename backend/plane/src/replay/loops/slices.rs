@@ -10,7 +10,7 @@ use slices::{Evaluation, Filling, Prepared, Slice};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tape::operations::code;
-use tape::{Answer, Record};
+use tape::{Answer, Record, Writer};
 
 pub const MAX_NUMBER: u32 = 1023;
 /// Bytes of a session's slices.
@@ -47,8 +47,9 @@ pub(crate) struct Sliced {
     pub(crate) calls: Box<[Option<Made>]>,
     /// Where the slots of the body's records are that yield results.
     slots: Box<[usize]>,
-    /// Of the content it came from.
-    size: usize,
+    /// What it came from, and how many of its bytes are the slice's own.
+    content: Box<[u8]>,
+    slice_bytes: usize,
 }
 
 impl Sliced {
@@ -87,7 +88,7 @@ impl Sliced {
             .into_iter()
             .map(|made| made.map(|(record, fillings, fills)| Made { record, fillings: fillings.into(), fills }));
         let calls = calls.collect();
-        Ok(Self { number, template, prepared, calls, slots: slots.into(), size: content.len() })
+        Ok(Self { number, template, prepared, calls, slots: slots.into(), content: content.into(), slice_bytes })
     }
 
     /// Begins the loop with these inputs.
@@ -99,11 +100,7 @@ impl Sliced {
         let taken = &self.prepared.slice().inputs;
         let mut each = Vec::with_capacity(taken.len());
         for input in taken {
-            let size = match input.to {
-                Spot::Register { .. } => 8,
-                Spot::Memory(place) => usize::from(place.size),
-            };
-            let Some((bytes, behind)) = rest.split_at_checked(size) else {
+            let Some((bytes, behind)) = rest.split_at_checked(input_size(&input.to)) else {
                 break;
             };
             each.push(bytes);
@@ -113,11 +110,32 @@ impl Sliced {
         evaluation.ok_or_else(|| format!("{} bytes of inputs are not those of slice {}", inputs.len(), self.number))
     }
 
+    /// The loop with inputs that are all 0.
+    pub(super) fn begin_blank(&self) -> Option<Evaluation> {
+        let sizes = self.prepared.slice().inputs.iter().map(|input| input_size(&input.to));
+        let blank: Vec<Vec<u8>> = sizes.map(|size| vec![0; size]).collect();
+        Evaluation::begin(self.prepared.clone(), &blank.iter().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    /// The SLICE that it came from.
+    pub(super) fn record(&self) -> Vec<u8> {
+        let mut writer = Writer::with_capacity(self.content.len() + 64);
+        tape::operations::slice(&mut writer, self.number, self.template.number, self.slice_bytes as u32, &self.content);
+        writer.as_slice().to_vec()
+    }
+
     /// Makes the body's records answer into a slot.
     pub(crate) fn answer_into(&self, slot: u32, body: &mut [u8]) {
         for &at in &self.slots {
             body[at..at + 4].copy_from_slice(&slot.to_le_bytes());
         }
+    }
+}
+
+const fn input_size(to: &Spot) -> usize {
+    match to {
+        Spot::Register { .. } => 8,
+        Spot::Memory(place) => place.size as usize,
     }
 }
 
@@ -228,14 +246,21 @@ impl Slices {
     pub(crate) fn define(&mut self, record: &Record<'_>, template: Arc<Template>) -> Result<(), String> {
         let sliced = Sliced::read(record.u32(8), template, record.u32(16) as usize, record.tail())?;
         let number = sliced.number;
-        self.bytes += sliced.size;
+        self.bytes += sliced.content.len();
         if let Some(before) = self.entries.insert(number, Arc::new(sliced)) {
-            self.bytes -= before.size;
+            self.bytes -= before.content.len();
         }
         if self.bytes > MAX_CONTENT {
             return Err(format!("the session's slices have more than {MAX_CONTENT} bytes"));
         }
         Ok(())
+    }
+
+    /// In the order of their numbers.
+    pub(super) fn all(&self) -> Vec<Arc<Sliced>> {
+        let mut found: Vec<_> = self.entries.values().cloned().collect();
+        found.sort_by_key(|sliced| sliced.number);
+        found
     }
 
     /// The slice of this number.
@@ -248,7 +273,7 @@ impl Slices {
         let bytes = &mut self.bytes;
         self.entries.retain(|_, sliced| {
             let stays = sliced.template.number != template;
-            *bytes -= if stays { 0 } else { sliced.size };
+            *bytes -= if stays { 0 } else { sliced.content.len() };
             stays
         });
     }

@@ -112,6 +112,32 @@ impl Templates {
         Ok(Turns::new(template, Arc::new(Columns::new(&headers, &[])), 0, 1))
     }
 
+    /// The templates, each behind those that it contains, in the order of their numbers otherwise.
+    pub(super) fn all(&self) -> Vec<Arc<Template>> {
+        let mut found: Vec<_> = self.entries.values().map(|entry| entry.template.clone()).collect();
+        found.sort_by_key(|template| (template.levels, template.number));
+        found
+    }
+
+    /// What a continued REPEAT of each template goes on with, and where.
+    pub(super) fn continuing(&self) -> Vec<(u32, Vec<u8>, u64)> {
+        let ready = |(number, entry): (&u32, &Entry)| entry.next.map(|next| (*number, entry.columns.to_vec(), next));
+        let mut found: Vec<_> = self.entries.iter().filter_map(ready).collect();
+        found.sort_by_key(|each| each.0);
+        found
+    }
+
+    /// A continued REPEAT goes on with this.
+    pub(super) fn go_on(&mut self, number: u32, columns: &[u8], next: u64) -> Result<(), String> {
+        let entry = self.entries.get_mut(&number).ok_or_else(|| missing(number))?;
+        let headers = read_headers(columns, &entry.template.widths)?;
+        if columns.len() > MAX_CONTINUED || headers.iter().any(|header| header.kind == VALUES) {
+            return Err(format!("template {number} cannot be continued, with {} bytes of columns", columns.len()));
+        }
+        (entry.columns, entry.next) = (columns.into(), Some(next));
+        Ok(())
+    }
+
     fn take_evaluated(&mut self, number: u32) -> Option<Arc<Columns>> {
         let place = self.evaluated.iter().position(|(known, _)| *known == number)?;
         Some(self.evaluated.remove(place).1)

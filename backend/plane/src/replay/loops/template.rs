@@ -10,7 +10,7 @@ use super::columns::{check_repetitions, read_headers, Header};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tape::operations::code;
-use tape::{Answer, Record, Row, HEADER_BYTES};
+use tape::{Answer, Record, Row, Writer, HEADER_BYTES};
 
 pub const MAX_NUMBER: u32 = 4095;
 pub const MAX_BODY: usize = 64 << 10;
@@ -135,6 +135,19 @@ impl Template {
         }
         template.check_inner_counts()?;
         Ok(template)
+    }
+
+    /// The TEMPLATE that it came from.
+    pub(super) fn record(&self) -> Vec<u8> {
+        let mut content = Vec::with_capacity(self.size);
+        for hole in &self.holes {
+            content.extend_from_slice(&(hole.offset as u32).to_le_bytes());
+            content.extend_from_slice(&[hole.width, 0, 0, 0]);
+        }
+        content.extend_from_slice(&self.body);
+        let mut writer = Writer::with_capacity(content.len() + 64);
+        tape::operations::template(&mut writer, self.number, self.holes.len() as u32, &content);
+        writer.as_slice().to_vec()
     }
 
     /// The numbers of the templates that it repeats.

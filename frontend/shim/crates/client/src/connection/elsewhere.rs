@@ -27,6 +27,23 @@ pub(crate) fn follow(gateway: &Endpoint, answer: &Elsewhere) -> Result<(Endpoint
     Ok((endpoint, credentials))
 }
 
+/// Where a session has moved, and what is shown there; `None`: what the guest shows to any host.
+///
+/// # Errors
+/// The answer cannot be followed; why.
+pub(crate) fn moved(from: &Endpoint, answer: &Elsewhere) -> Result<(Endpoint, Option<Credentials>), String> {
+    if !answer.token.is_empty() {
+        return follow(from, answer).map(|(endpoint, credentials)| (endpoint, Some(credentials)));
+    }
+    let endpoint: Endpoint = answer.url.parse().map_err(|_| "names no address of a host".to_owned())?;
+    match (from, &endpoint) {
+        (Endpoint::Tcp { tls: before, .. }, Endpoint::Tcp { tls: after, .. }) if before == after => {
+            Ok((endpoint, None))
+        }
+        _ => Err(format!("leads to {endpoint}, which is another kind of address")),
+    }
+}
+
 /// The session's host cannot be reached: it is one of the gateway's, and the guest has not named it.
 pub(crate) fn led(gateway: &Endpoint, error: OpenError) -> OpenError {
     let message = format!("{}; the gateway at {gateway} has led there: try again", error.message);
@@ -42,6 +59,20 @@ mod tests {
 
     fn answer(url: &str, token: &str, certificate: &[u8]) -> Elsewhere {
         Elsewhere { url: url.to_owned(), token: token.to_owned(), certificate: certificate.to_vec() }
+    }
+
+    #[test]
+    fn a_session_moves_to_the_same_kind_of_address() {
+        let to = |from: &str, url: &str| {
+            let found = moved(&from.parse().unwrap(), &answer(url, "", b""));
+            found.map(|(endpoint, named)| (endpoint.to_string(), named.is_some()))
+        };
+        assert_eq!(to(PLAIN, "grpc://other:2"), Ok(("grpc://other:2".to_owned(), false)));
+        assert_eq!(to(TLS, "farlane+tls://other:2"), Ok(("farlane+tls://other:2".to_owned(), false)));
+        for (from, url) in [(PLAIN, "farlane+tls://other:2"), (TLS, "grpc://other:2"), (PLAIN, "unix:///socket")] {
+            assert!(to(from, url).unwrap_err().contains("another kind of address"), "{url}");
+        }
+        assert!(to(PLAIN, "nowhere").unwrap_err().contains("no address"));
     }
 
     fn outcome(gateway: &str, answer: &Elsewhere) -> Result<(Endpoint, Credentials), String> {

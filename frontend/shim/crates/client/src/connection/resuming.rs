@@ -1,18 +1,21 @@
 //! A session that outlives its connection: another one takes the place of one that breaks.
 //!
 //! The guest says which session it has, shows its secret, and tells how many messages of the host it has received. The host
-//! tells how many Tapes it has. Each then sends what the other has not got, so every message is received once.
+//! tells how many Tapes it has. Each then sends what the other has not got, so every message is received once. A session
+//! that has moved meanwhile is resumed at its new host.
 //!
 //! Source: protos/tape.md, "Broken connections".
 
 use crate::connection::channel::{describe, open_channel, root_cause, Bytes};
-use crate::connection::connect::{self, Address, Socket};
+use crate::connection::connect::{self, Address, Socket, Way};
+use crate::connection::elsewhere;
 use crate::connection::posting::{posting, Posted, Queue};
 use crate::connection::process::{self, Admission, TICKET_BYTES};
 use crate::connection::security::{self, authorize, Credentials};
 use crate::generated_farlane_v1::session_service_client::SessionServiceClient;
 use crate::generated_farlane_v1::Resumed as Answer;
-use crate::generated_farlane_v1::{guest_message, host_message, refusal, GuestMessage, HostMessage, Resume};
+use crate::generated_farlane_v1::{guest_message, host_message, refusal, Elsewhere, GuestMessage, HostMessage, Resume};
+use crate::log;
 use crate::outgoing::carrier::MAX_REPLY_BYTES;
 use crate::{Config, Endpoint, OpenError, OpenReason, Welcome};
 use std::os::fd::{AsRawFd, RawFd};
@@ -27,7 +30,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a session shows to be resumed, and where.
 pub(crate) struct Resumption {
-    endpoint: Endpoint,
+    /// Its endpoint is where the session is now.
+    config: Config,
     address: Address,
     credentials: Credentials,
     /// Of the session's own process, where it has one.
@@ -36,8 +40,6 @@ pub(crate) struct Resumption {
     secret: Vec<u8>,
     /// How long the host keeps the session.
     pub(crate) grace: Duration,
-    /// How long one attempt may take.
-    patience: Duration,
 }
 
 /// A connection in the place of a broken one.
@@ -55,6 +57,8 @@ pub(crate) enum Failed {
     Forever(String),
     /// The session has ended; how.
     Ended(String),
+    /// The session is at another host.
+    Elsewhere(Elsewhere),
 }
 
 impl Resumption {
@@ -81,14 +85,13 @@ impl Resumption {
             }
         };
         Ok(Some(Self {
-            endpoint: config.endpoint.clone(),
+            config: config.clone(),
             address,
             credentials,
             process,
             session: welcome.session.clone(),
             secret: welcome.resume_secret.clone(),
             grace: Duration::from_millis(welcome.grace_milliseconds.into()),
-            patience: config.connect_timeout,
         }))
     }
 
@@ -104,13 +107,13 @@ impl Resumption {
 
     /// Connects once, in the runtime that the calling thread is in. `received`: messages of the host so far.
     pub(crate) async fn attempt(
-        &self,
+        &mut self,
         queue: &Arc<Queue>,
         received: u64,
         deadline: Instant,
         full: Arc<AtomicBool>,
     ) -> Result<Resumed, Failed> {
-        let deadline = deadline.min(Instant::now() + self.patience);
+        let deadline = deadline.min(Instant::now() + self.config.connect_timeout);
         let resuming = async {
             let Some(process) = &self.process else {
                 let socket = self.connect(&[], deadline)?;
@@ -136,9 +139,37 @@ impl Resumption {
             begin(queue, answer, Resumed { replies, descriptor, admission })
         };
         match tokio::time::timeout_at(deadline.into(), resuming).await {
+            Ok(Err(Failed::Elsewhere(answer))) => Err(self.follow(&answer, deadline)),
             Ok(result) => result,
             Err(_) => Err(Failed::Yet("no answer in time".to_owned())),
         }
+    }
+
+    /// The session has moved: the next attempt goes there.
+    fn follow(&mut self, answer: &Elsewhere, deadline: Instant) -> Failed {
+        match self.moved(answer, deadline) {
+            Ok((config, way)) => {
+                log::debug(format_args!("the session has moved from {} to {}", self.config.endpoint, config.endpoint));
+                (self.config, self.address, self.credentials, self.process) =
+                    (config, way.address, way.credentials, None);
+                Failed::Yet("the session has moved".to_owned())
+            }
+            Err(failed) => failed,
+        }
+    }
+
+    fn moved(&self, answer: &Elsewhere, deadline: Instant) -> Result<(Config, Way), Failed> {
+        let from = &self.config.endpoint;
+        let wrong =
+            |why: String| Failed::Forever(format!("protocol error: {from} says that the session has moved, and {why}"));
+        let (endpoint, named) = elsewhere::moved(from, answer).map_err(wrong)?;
+        let config = Config { endpoint, ..self.config.clone() };
+        let credentials = match named {
+            Some(credentials) => credentials,
+            None => security::credentials(&config).map_err(|error| Failed::Forever(error.to_string()))?,
+        };
+        let way = connect::begin(&config.endpoint, deadline, credentials);
+        way.map(|way| (config, way)).map_err(|error| Failed::Yet(error.to_string()))
     }
 
     fn shown(&self, received: u64) -> GuestMessage {
@@ -157,16 +188,18 @@ impl Resumption {
         credentials: &Credentials,
         full: Arc<AtomicBool>,
     ) -> Result<(Streaming<HostMessage>, Answer), Failed> {
-        let stream: Box<dyn Bytes> = security::secure(&self.endpoint, socket, credentials.tls.as_ref(), full)
+        let stream: Box<dyn Bytes> = security::secure(&self.config.endpoint, socket, credentials.tls.as_ref(), full)
             .await
             .map_err(|error| Failed::Yet(error.to_string()))?;
-        let channel = open_channel(&self.endpoint, stream).await.map_err(|error| Failed::Yet(root_cause(&error)))?;
+        let channel =
+            open_channel(&self.config.endpoint, stream).await.map_err(|error| Failed::Yet(root_cause(&error)))?;
         let mut client = SessionServiceClient::new(channel).max_decoding_message_size(MAX_REPLY_BYTES);
         let response = client.open(authorize(posted, credentials.token.as_ref())).await.map_err(|e| failed(&e))?;
         let mut replies = response.into_inner();
         let first = replies.message().await.map_err(|status| failed(&status))?;
         match first.and_then(|message| message.kind) {
             Some(host_message::Kind::Resumed(answer)) => Ok((replies, answer)),
+            Some(host_message::Kind::Elsewhere(answer)) => Err(Failed::Elsewhere(answer)),
             Some(host_message::Kind::Refusal(refusal)) if refusal.reason() == refusal::Reason::Busy => {
                 Err(Failed::Yet(refusal.message))
             }

@@ -64,6 +64,7 @@ impl Reading {
                 Err(Failed::Ended(words)) => return Err(words),
                 Err(Failed::Forever(last)) => return Err(format!("{why}; {last}")),
                 Err(Failed::Yet(last)) => last,
+                Err(Failed::Elsewhere(_)) => continue, // `attempt` has followed
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || self.closed.load(Ordering::SeqCst) {

@@ -1,0 +1,94 @@
+"""Content by digest: what of a session is large, and is stored and sent once.
+
+Owns the digest, the division of device memory into pages, and which pages are not stored (those that are zero). Memory
+is read through the process's own file of it, for a session may run meanwhile and end an allocation: what is not there
+any more reads as nothing. What is read so, while it runs, is only sent ahead; it is read again when the session pauses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+PAGE = 4096
+DIGEST_BYTES = 32
+_PIECE = 1 << 20
+_ZERO_PAGE, _ZERO_PIECE = bytes(PAGE), bytes(_PIECE)
+
+#: Takes what has not been taken before.
+Sink = Callable[[bytes], None]
+
+
+def digest_of(data: bytes | memoryview) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+class Run(NamedTuple):
+    """Pages that follow each other, none of them zero: their digests, one behind the other."""
+
+    address: int
+    digests: bytes
+
+
+class Offers:
+    """What the other side has, or has been given. `sink` gets the rest."""
+
+    def __init__(self, sink: Sink, have: Iterable[bytes] = ()) -> None:
+        self._sink = sink
+        self._have = set(have)
+        self.pages = 0  # given to the sink
+
+    def know(self, digests: Iterable[bytes]) -> None:
+        self._have.update(digests)
+
+    def offer(self, data: bytes) -> bytes:
+        """The data's digest. The sink gets the data, if the other side has not got them."""
+        digest = digest_of(data)
+        if digest not in self._have:
+            self._sink(data)
+            self._have.add(digest)
+        return digest
+
+    def page(self, data: bytes) -> bytes:
+        before = len(self._have)
+        digest = self.offer(data)
+        self.pages += len(self._have) - before
+        return digest
+
+
+def offer_pages(mapped: Sequence[tuple[int, int]], offers: Offers) -> list[Run]:
+    """The pages of these ranges that are not zero."""
+    runs: list[Run] = []
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for start, end in mapped:
+            for place in range(start, end, _PIECE):
+                _offer_piece(memory, place, min(_PIECE, end - place), offers, runs)
+    finally:
+        os.close(memory)
+    return runs
+
+
+def _offer_piece(memory: int, place: int, size: int, offers: Offers, runs: list[Run]) -> None:
+    try:
+        piece = os.pread(memory, size, place)
+    except OSError:  # it has ended meanwhile
+        return
+    if piece == _ZERO_PIECE:
+        return
+    for at in range(0, len(piece) - PAGE + 1, PAGE):
+        page = piece[at : at + PAGE]
+        if page == _ZERO_PAGE:
+            continue
+        digest, address = offers.page(page), place + at
+        if runs and runs[-1].address + len(runs[-1].digests) // DIGEST_BYTES * PAGE == address:
+            runs[-1] = Run(runs[-1].address, runs[-1].digests + digest)
+        else:
+            runs.append(Run(address, digest))
+
+
+def count_of(runs: Iterable[Run]) -> int:
+    """Their pages."""
+    return sum(len(run.digests) // DIGEST_BYTES for run in runs)

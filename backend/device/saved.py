@@ -1,0 +1,74 @@
+"""What a saved session keeps of its device: plain data, without the content of its memory.
+
+Owns the form in which a context says what it has (`Context.save`), and is made again (`Device.reopen_context`). What a
+file holds of that is checkpoint/form.py's. A context that has something that cannot be saved raises `Unsaveable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from farlane.backend.device.base import Window
+
+
+class Unsaveable(Exception):
+    """The session cannot be saved, or what was saved cannot be restored here. The message says why, in one sentence."""
+
+
+class Piece(NamedTuple):
+    """A part of the host's area of the window: a variable, the device heap."""
+
+    address: int
+    size: int
+    label: str
+    writable: bool
+
+
+class Blocks(NamedTuple):
+    """The device heap: ranges that are handed out, and free ones in the order in which they are looked at."""
+
+    base: int
+    size: int
+    used: Sequence[tuple[int, int]]
+    free: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class SavedContext:
+    """A session's share of a device."""
+
+    window: Window
+    allocations: Sequence[tuple[int, int]]  # the guest's: address, size
+    areas: Mapping[int, Sequence[Piece]]  # the host's, by their bases
+    limits: Mapping[int, int]  # by cudaLimit
+    heap: Blocks | None
+    workspace: int  # in which the blocks of cooperative launches meet; 0: there is none
+    launches: int
+    nanoseconds: int  # for which the device has worked
+
+
+class Saveable:
+    """What a context does so that its session can be saved; as it stands here, it cannot."""
+
+    def save(self) -> SavedContext:
+        """What it has, between two groups. Raises Unsaveable."""
+        raise Unsaveable("the sessions of this device cannot be saved")
+
+    def restore(self, saved: SavedContext) -> None:
+        """Of a context that `Device.reopen_context` makes. Raises Unsaveable."""
+        raise NotImplementedError
+
+    def mapped(self) -> list[tuple[int, int]]:
+        """Start and end of the runs of pages that hold content, of a context that can be saved."""
+        raise NotImplementedError
+
+    def write_page(self, address: int, data: bytes | memoryview) -> None:
+        """Content of a page of a restored context. Raises Unsaveable: it has no such page."""
+        raise NotImplementedError
+
+    def restore_module(self, image: bytes, base: int) -> Any:
+        """A module whose variables are there already, from `base` on; 0: it has none."""
+        raise NotImplementedError
