@@ -1,5 +1,5 @@
 //! A slice's blocks as they are evaluated: constants stand in registers of their own from the beginning, copies give way to what they copy,
-//! and operations whose results nobody looks at are left out.
+//! and operations whose results nothing looks at are left out.
 //!
 //! The results are the same in every register that a call is passed, in the memory, and in where an evaluation is stuck.
 //!
