@@ -21,11 +21,10 @@ from farlane.frontend import keeper, settings, shim_library, steering
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import parse_url
 from farlane.frontend.sizes import parse_size
-from farlane.hosturl import UnixUrl
+from farlane.hosturl import ANSWER_SECONDS, UnixUrl
 from farlane.hosturl.variables import HOST, named_host
 from farlane.terminal import statuses
 
-REACH_SECONDS = 5.0
 EARLIER = "Call farlane.connect() before the first import that uses CUDA, or start the program with `farlane run`."
 STEERED = "libnvJitLink.so"
 
@@ -134,16 +133,18 @@ def _reach(name: str, options: Options) -> str:
     """A host that is there already. Raises UserError where nothing listens."""
     if any((options.device, options.capability, options.quota)):
         raise UserError(
-            "device, capability and quota are for a host of the process's own", "Give them to `farlane serve`.", 2
+            "device, capability and quota are for a host of the process's own",
+            "Give them to `farlane serve`.",
+            statuses.WRONG_CALL,
         )
     url = parse_url(name)
     try:
         if isinstance(url, UnixUrl):
             with socket.socket(socket.AF_UNIX) as stream:
-                stream.settimeout(REACH_SECONDS)
+                stream.settimeout(ANSWER_SECONDS)
                 stream.connect(url.path)
         else:
-            socket.create_connection((url.host, url.port), REACH_SECONDS).close()
+            socket.create_connection((url.host, url.port), ANSWER_SECONDS).close()
     except OSError as error:
         raise UserError(
             f"no host at {name}: {error.strerror or error}",

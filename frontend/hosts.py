@@ -46,11 +46,11 @@ def parse_url(text: str) -> HostUrl:
         raise UserError(str(error), "Give the URL that `farlane serve` prints.", status=statuses.WRONG_CALL) from None
 
 
-def describe(url: HostUrl, timeout: float = 5.0) -> admin_pb2.DescribeReply:
+def describe(url: HostUrl) -> admin_pb2.DescribeReply:
     """Asks a host about itself. Raises UserError when it cannot be reached."""
     from farlane.hosturl import description  # gRPC takes longer than all else of a command that does not ask
 
     try:
-        return description.describe(url, timeout)
+        return description.describe(url)
     except description.NoAnswer as error:
         raise UserError(str(error), error.advice) from error

@@ -327,7 +327,9 @@ def _report_writer(target: str | None) -> Callable[[reports.Report], object] | N
     kind, _, name = target.partition(":")
     if kind != "json" or not name:
         raise UserError(
-            f"--report {target} is not known", "--report text, or --report json:FILE (json:- for standard output)", 2
+            f"--report {target} is not known",
+            "--report text, or --report json:FILE (json:- for standard output)",
+            statuses.WRONG_CALL,
         )
     if name == "-":
         return lambda report: sys.stdout.write(report.json())

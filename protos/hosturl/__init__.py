@@ -18,6 +18,7 @@ from dataclasses import dataclass
 FORMS = "grpc://HOST:PORT, farlane+tls://HOST:PORT or unix:///PATH"
 PLAIN, TLS = "grpc", "farlane+tls"
 PORT = 7070  # where hosts and gateways listen, unless they are given another one
+ANSWER_SECONDS = 5.0  # for a host to answer before it counts as not there
 DEFAULT_ENDPOINT = f"{PLAIN}://127.0.0.1:{PORT}"
 
 _TCP = re.compile(r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s/@:\[\]?#]+)):(?P<port>[0-9]{1,5})/?", re.ASCII)

@@ -7,7 +7,7 @@ else that it does.
 from __future__ import annotations
 
 import grpc
-from farlane.hosturl import HostUrl, HostUrlError
+from farlane.hosturl import ANSWER_SECONDS, HostUrl, HostUrlError
 from farlane.hosturl.channel import open_channel
 from farlane.v1 import admin_pb2
 
@@ -22,7 +22,7 @@ class NoAnswer(Exception):
         self.advice = advice
 
 
-def describe(url: HostUrl, seconds: float = 5.0) -> admin_pb2.DescribeReply:
+def describe(url: HostUrl, seconds: float = ANSWER_SECONDS) -> admin_pb2.DescribeReply:
     """Asks a host about itself. Raises NoAnswer."""
     try:
         opened = open_channel(url)

@@ -50,7 +50,7 @@ impl Listener {
     /// Takes a listening socket over.
     ///
     /// # Safety
-    /// The descriptor is open, listens, and is nobody else's from now on.
+    /// The descriptor is open, listens, and belongs to the caller alone from now on.
     ///
     /// # Errors
     /// It cannot be made one that does not block.

@@ -53,13 +53,13 @@ pub struct Options {
     /// A guest that vanished without closing its connection is noticed: how long it may be silent, and how long an answer to a ping may take.
     pub keepalive: Duration,
     pub keepalive_timeout: Duration,
-    /// A connection on which nobody calls is closed after so long.
+    /// A connection without a call is closed after so long.
     pub silence: Duration,
     /// Guests of this machine may come to the rings' socket.
     pub rings: bool,
     /// Sessions are in other processes: connections that show a ticket are handed on (`Serve::hand`).
     pub hands: bool,
-    /// How long a connection beyond the limit is told so.
+    /// How long a connection beyond the limit gets the refusal.
     pub refusal: Duration,
     /// Of encrypted connections; without it there are none.
     pub security: Option<Arc<Security>>,
@@ -180,7 +180,7 @@ impl Inner {
         self.asking.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// When the server has stopped and nobody is to be waited for.
+    /// When the server has stopped and no call is to be waited for.
     pub(crate) async fn stopped(&self) {
         let _ = self.stop.subscribe().wait_for(|&stop| stop).await;
     }
@@ -318,7 +318,7 @@ impl Server {
             for (call, _) in self.inner.calls.lock().values().filter(|(call, _)| call.is_waiting()) {
                 call.cancel(); // its guest comes to no host any more
             }
-            self.inner.look(); // nobody else does any more
+            self.inner.look(); // no other thread does any more
         }
         loop {
             for (call, _) in self.inner.calls.lock().values() {

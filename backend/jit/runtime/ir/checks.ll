@@ -1,7 +1,7 @@
 ; What kernels compiled with Options.checks do beside their work (checks.py): exact bounds of allocations, races on shared memory,
 ; what is read before it was written.
 ;
-; Findings go into the table of the launch's %Findings, one record for each place in the program; whoever made the launch reads it afterwards.
+; Findings go into the table of the launch's %Findings, one record for each place in the program; the launch's maker reads it afterwards.
 ; One worker runs such a launch: nothing here is atomic. Structures: runtime/checks.py.
 
 define internal ptr @farlane_check_of(ptr %launch) alwaysinline {

@@ -202,7 +202,7 @@ define internal i32 @farlane_cluster_pending(ptr %warp) {
   ret i32 %pending
 }
 
-; Lanes leave the kernel: nobody waits for them, whether they have arrived or not.
+; Lanes leave the kernel: no lane waits for them, whether they have arrived or not.
 define internal void @farlane_cluster_leave(ptr %worker, ptr %warp, i32 %lanes) {
   %pending.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.pending
   %pending = load i32, ptr %pending.p

@@ -9,7 +9,7 @@ define internal i32 @farlane_meet(ptr %warp, i32 %members, ptr %mine, ptr %all, 
 entry:
   %self.p = getelementptr %WarpState, ptr %warp, i32 0, i32 WarpState.mask
   %self = load i32, ptr %self.p
-  ; A lane that does not name itself has nobody to wait for.
+  ; A lane that does not name itself has no other lane to wait for.
   %named = and i32 %members, %self
   %is.named = icmp ne i32 %named, 0
   %meant = select i1 %is.named, i32 %members, i32 %self
@@ -153,7 +153,7 @@ done:
   ret void
 }
 
-; A lane has ended: the others of its warp may have waited for nobody else.
+; A lane has ended: the others of its warp may have waited for it alone.
 define internal void @farlane_meet_without(ptr %warp) {
 entry:
   %fellows = call { ptr, i32 } @farlane_fellows(ptr %warp)

@@ -141,7 +141,7 @@ no:
 
 ; One warp instruction on (perhaps) shared memory, in front of it: compares each lane's access with what the shadow knows, then enters all of
 ; them, so that the lanes of one instruction are no race (reads are entered at once: they do not race). %addresses are generic, those of other
-; spaces are left out. Of neighbouring lanes that read the same, the first and the last stand for all: whoever wrote it, one of them is another thread.
+; spaces are left out. Of neighbouring lanes that read the same, the first and the last stand for all: whichever thread wrote it, one of them is another thread.
 ; %shape: bits 0-7 log2 of the size, bit 8 write, bit 9 strong.
 define internal void @farlane_watch(ptr %warp, <32 x i64> %addresses, i32 %active, i32 %shape, i32 %line, ptr %values, i32 %layout) noinline {
 entry:

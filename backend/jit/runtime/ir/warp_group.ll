@@ -82,7 +82,7 @@ entry:
   %done = icmp eq i32 %entry.at, 0
   br i1 %done, label %ended, label %left
 ended:
-  ; Nobody is left to look for: farlane_block_round.
+  ; No warp is left to look for: farlane_block_round.
   %live.p = getelementptr %WorkerState, ptr %worker, i32 0, i32 WorkerState.live
   store i32 -1, ptr %live.p
   br label %over

@@ -4,7 +4,7 @@
 //! without it. Everything that is not plain (a range that no allocation holds, a launch that was laid out before something changed) is left
 //! to Python, which does it, or finds the words for what is wrong with it.
 //!
-//! One thread works at a time; `interrupt` and the switches may be used by any. Whoever gives the memory back holds the [`Gate`] first.
+//! One thread works at a time; `interrupt` and the switches may be used by any. The code that gives the memory back holds the [`Gate`] first.
 
 use super::counters::Counters;
 use super::gate::Gate;
@@ -21,7 +21,7 @@ use std::time::Instant;
 
 mod rows;
 
-/// After so long a kernel's use is told to Python.
+/// After so long Python learns of a kernel's use.
 const ACCOUNT: u64 = 1_000_000;
 
 #[derive(Default)]

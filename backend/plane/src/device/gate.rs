@@ -1,4 +1,4 @@
-//! The lock around the use of device memory: whoever gives the memory back holds it first.
+//! The lock around the use of device memory: the code that gives the memory back holds it first.
 
 use crate::fairness::slot::Place;
 use parking_lot::lock_api::RawMutex as _;

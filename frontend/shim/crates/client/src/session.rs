@@ -350,14 +350,14 @@ impl Session {
         (code != 0).then_some(code)
     }
 
-    /// Bytes of printed text that have arrived and that nobody has taken.
+    /// Bytes of printed text that have arrived and that no thread has taken.
     #[must_use]
     #[inline]
     pub fn held_output(&self) -> usize {
         self.shared.output.bytes()
     }
 
-    /// What kernels have printed and nobody has taken: showing it is the caller's job now.
+    /// What kernels have printed and no thread has taken: showing it is the caller's job now.
     #[must_use]
     pub fn take_output(&self) -> Option<Output> {
         self.shared.output.take()

@@ -394,7 +394,7 @@ impl Shared {
     }
 }
 
-/// Who appends, where nobody has said how to tell.
+/// Who appends, where no layer above says how to find out.
 fn anywhere() -> Origin {
     Origin::default()
 }

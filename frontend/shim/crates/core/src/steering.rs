@@ -133,7 +133,7 @@ fn is_steered(file: &CStr) -> bool {
     name.starts_with(STEERED)
 }
 
-/// Asks the host, if nobody has: who opens nvJitLink or multiplies is about to use the device.
+/// Asks the host, if no thread has: who opens nvJitLink or multiplies is about to use the device.
 pub fn takes_ptx_alone() -> bool {
     callers::may_be_steered() && process::device().is_ok_and(Device::takes_ptx_alone)
 }

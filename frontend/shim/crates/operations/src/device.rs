@@ -3,7 +3,7 @@
 //! Everything but the last two is answered from the handshake, without the network. One file per part: `attributes`
 //! (what the host said, and what a guest of Farlane sees differently), `properties` (cudaDeviceProp), `settings`
 //! (flags, limits, preferences), `identity` (PCI addresses, the choice of a device), `peers` (access between devices:
-//! none), `resources` (a device as one part), `capability` (what NVIDIA's libraries are told).
+//! none), `resources` (a device as one part), `capability` (what NVIDIA's libraries get).
 //!
 //! Source: CUDA runtime API, "Device Management", "Version Management", "Peer Device Memory Access", "Profiler
 //! Control".

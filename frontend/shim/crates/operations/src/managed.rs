@@ -10,8 +10,8 @@
 //!
 //! The first touch of a page that is not allowed faults (`faults`), and the page's bytes are fetched, with more behind
 //! it when the program goes through memory in order. Before work that could touch regions on the device (`hand_over`)
-//! the dirty pages are sent, and all become `Device`. So pages that nobody touches never travel. Bytes move through a
-//! second mapping of the same memory, which is always accessible: nobody sees a page half filled.
+//! the dirty pages are sent, and all become `Device`. So untouched pages never travel. Bytes move through a
+//! second mapping of the same memory, which is always accessible: no thread sees a page half filled.
 //!
 //! System calls do not fault, they fail: `io` makes the memory accessible before the common ones.
 //!

@@ -1,7 +1,7 @@
 //! Which payloads the host keeps, and under which number.
 //!
-//! A payload's name is 128 bits of BLAKE3 under a key that this process has drawn at random and tells nobody: a
-//! program's input cannot be made to collide, whoever writes it. Names never leave the guest; the host sees numbers.
+//! A payload's name is 128 bits of BLAKE3 under a key that this process has drawn at random and never sends: a
+//! program's input cannot be made to collide. Names never leave the guest; the host sees numbers.
 //!
 //! Bounded: kept bytes by the host's budget, numbers by the tape's limit, payloads seen but not kept by `SEEN`. The
 //! least recently used goes first.

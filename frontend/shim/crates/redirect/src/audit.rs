@@ -2,7 +2,7 @@
 //! mapped, before they are relocated and before any constructor. Sees the program, the libraries it needs, and what
 //! `dlopen` opens.
 //!
-//! It also leads whoever looks for NVIDIA's driver library to Farlane's, where there is one, whatever the paths say.
+//! It also leads what looks for NVIDIA's driver library to Farlane's, where there is one, whatever the paths say.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_long, c_uint, CStr};

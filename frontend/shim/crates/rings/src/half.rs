@@ -200,7 +200,7 @@ impl<const SENDS: bool> Half<SENDS> {
             let now = Instant::now();
             self.bells().0.wanted.store(wanted, Ordering::Relaxed);
             self.bells().0.flag.store(1, Ordering::SeqCst);
-            // After the flag: whoever moves the index or interrupts now sees it.
+            // After the flag: a thread that moves the index or interrupts now sees it.
             let may = self.may_wait(now, at_least, deadline);
             let arrived = self.look().map(|index| index >= at_least);
             if arrived != Ok(false) || may.is_err() {

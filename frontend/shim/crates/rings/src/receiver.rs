@@ -8,7 +8,7 @@ use crate::half::{padding, Half, LENGTH_BYTES, LONGEST};
 use crate::sender::Piece;
 use crate::spin::Counters;
 
-/// What a length that nobody has kept yet makes us reserve at most.
+/// What a length makes us reserve at most before its bytes are there.
 const PROMISED: u64 = 4 << 20;
 
 /// Receives messages, in order. One thread at a time.

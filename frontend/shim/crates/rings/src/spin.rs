@@ -31,7 +31,7 @@ pub struct Counters {
     pub rang: u64,
 }
 
-/// About what a sleep and a wake-up cost: whoever spins as long loses at most as much again.
+/// About what a sleep and a wake-up cost: a thread that spins as long loses at most as much again.
 const LIMIT: Duration = Duration::from_micros(100);
 const MOST_CREDIT: u32 = 32;
 const EARNED: u32 = 8;

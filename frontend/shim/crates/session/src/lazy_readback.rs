@@ -15,7 +15,7 @@
 //! is made at once, as without.
 //!
 //! Locking: one mutex, under which only the lists of outstanding copies are looked at; nothing is touched under it that
-//! could wait for a readback. Nobody may touch memory of the program with a lock of the session held: a touch needs the
+//! could wait for a readback. Never touch memory of the program with a lock of the session held: a touch needs the
 //! session. Calls that read or write such memory are counted (`inside`), and no readback is set while another of them
 //! is under way, so that the client's thread never waits for itself.
 //! Source: docs/explanation/loops/lazy-readbacks.md, "Lazy readbacks".

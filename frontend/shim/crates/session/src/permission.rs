@@ -216,7 +216,7 @@ pub fn not_to_host() {
 /// A copy to `[start, start + length)` was recorded for later.
 pub fn deferred(start: usize, length: usize) {
     let _ = THREAD.try_with(Thread::defer);
-    // Counted first: the ranges are cleared only while nobody is counted.
+    // Counted first: the ranges are cleared only while no thread is counted.
     RANGES.lock().unwrap_or_else(PoisonError::into_inner).add(start, start.saturating_add(length));
 }
 

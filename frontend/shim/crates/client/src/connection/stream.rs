@@ -1,4 +1,4 @@
-//! A session's gRPC stream, and the runtime that moves its bytes: whoever has it drives the connection.
+//! A session's gRPC stream, and the runtime that moves its bytes: its holder drives the connection.
 //!
 //! The runtime has no thread. Messages that were posted leave, and replies arrive, while a thread is in one of the calls
 //! below. `incoming/reading.rs` decides which thread that is.

@@ -128,7 +128,7 @@ impl Task {
         let report = self.report.clone();
         match panic::catch_unwind(AssertUnwindSafe(|| self.serve(said))) {
             Ok(Ok(())) => {}
-            // Nobody listens any more when opening timed out.
+            // No thread listens any more when opening timed out.
             Ok(Err(error)) => drop(report.send(Progress::Ended(Box::new(Err(error))))),
             Err(_) => log::error(format_args!("internal error: the connection's thread panicked")),
         }

@@ -30,7 +30,7 @@ struct State {
     cursor: usize,
     /// The last error a result of the group that is being answered has delivered.
     delivered: i32,
-    /// The first error of a result that nobody waits for.
+    /// The first error of a result that no thread waits for.
     unwatched: i32,
     closed: bool,
     /// The shortest time in which a group was acknowledged: the way there and back.
@@ -132,7 +132,7 @@ impl Ledger {
         Entry::Entered { waited }
     }
 
-    /// Enters what nobody waits for, before the groups that it comes from are entered.
+    /// Enters what no thread waits for, before the groups that it comes from are entered.
     pub(crate) fn expect(&self, first_group: u64, group: u64, reads: impl Iterator<Item = Awaited>) {
         let mut state = self.state.lock();
         if !state.closed {
@@ -177,7 +177,7 @@ impl Ledger {
             };
             waiter.fill(&record).map_err(|unexpected| Violation::Result(slot, unexpected.0))?;
             if let Some(run) = run.filter(|run| run.left > 0 && waiter.advance(run.step)) {
-                // Nobody but this thread takes anything out: the index is still its.
+                // This thread alone takes anything out: the index is still its.
                 let awaited = &mut self.state.lock().awaited[index];
                 awaited.slot = awaited.slot.wrapping_add(run.slot_step);
                 awaited.run = Some(Run { left: run.left - 1, ..run });

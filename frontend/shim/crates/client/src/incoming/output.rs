@@ -1,7 +1,7 @@
 //! What kernels have printed (tape.md, "Output"): kept from its arrival until the program makes a call at which CUDA
 //! shows it.
 //!
-//! The thread that reads replies adds, before it wakes whoever waits for the reply's group; the program's threads take.
+//! The thread that reads replies adds, before it wakes the waiter of the reply's group; the program's threads take.
 //! Locking: the text's lock is a leaf.
 
 use parking_lot::Mutex;

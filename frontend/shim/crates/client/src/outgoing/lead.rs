@@ -1,4 +1,4 @@
-//! A loop that the host is to lead, as the layer above describes it, and what the host is told of it: TEMPLATE and SLICE.
+//! A loop that the host is to lead, as the layer above describes it, and what the host gets of it: TEMPLATE and SLICE.
 //!
 //! Source: protos/tape.md, "Slices".
 

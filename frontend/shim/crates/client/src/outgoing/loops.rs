@@ -17,7 +17,7 @@
 //! when a part falls due, and nothing is held back from it.
 //!
 //! The host's time for a call is measured: what the last part's acknowledgement took, less the way there and back
-//! (`ledger`). A read that was recorded, and that nobody waits for, is sent together with its record: a part is put off
+//! (`ledger`). A recorded read that nothing waits for is sent together with its record: a part is put off
 //! while the unfinished iteration holds one.
 
 use crate::report::Section;

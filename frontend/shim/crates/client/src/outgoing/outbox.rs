@@ -1,7 +1,7 @@
 //! The tape being written: appends, cut into groups and messages, handed to the carrier.
 //!
 //! Everything here happens under the outbox's one lock, which therefore decides the order of the tape. The hot path (an
-//! append to a tape that is not full) makes no system call, no allocation and wakes nobody; the first append after the
+//! append to a tape that is not full) makes no system call, no allocation and no wake-up; the first append after the
 //! timer ran out arms it again. A thread that waits for credit keeps the lock: the others could not send either.
 
 use crate::connection::age::AgeTimer;
@@ -55,7 +55,7 @@ pub(crate) struct Outbox {
     /// What the records on the tape are of; `None`: the next group names it.
     context: Option<u32>,
     last_slot: u32,
-    /// Reads on the tape that nobody waits for.
+    /// Reads on the tape that no thread waits for.
     pub(crate) reads: Reads,
     /// The group for whose first record the age timer runs.
     timer: Option<u64>,

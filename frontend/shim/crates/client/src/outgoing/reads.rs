@@ -1,4 +1,4 @@
-//! Reads on the tape being written that nobody waits for: where their data will go.
+//! Reads on the tape being written that no thread waits for: where their data will go.
 //!
 //! A loop's reads are kept as runs: from one place in the program, of one shape, with evenly spaced slots and
 //! destinations. What does not fit a run begins a new one, and when there are many runs the tape is sent, so that

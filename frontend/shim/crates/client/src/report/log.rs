@@ -33,7 +33,7 @@ pub fn level() -> Level {
 pub fn line(line_level: Level, message: fmt::Arguments<'_>) {
     if line_level <= level() {
         let text = format!("farlane: {message}\n");
-        // There is nobody to tell that stderr is closed.
+        // No other place can say that stderr is closed.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

@@ -178,7 +178,7 @@ pub unsafe fn cuCtxCreate_v4(
 }
 
 /// The limits of contexts that share the device with a graphics API, which none does here, are 0: cuBLAS asks for them
-/// and works only with an answer. The runtime API does not have them, and nobody sets them.
+/// and works only with an answer. The runtime API does not have them, and no call sets them.
 pub unsafe fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> Outcome {
     // SAFETY: the caller's place for the limit.
     unsafe {

@@ -1,4 +1,4 @@
-//! The compute capability that a caller is told.
+//! The compute capability that a caller gets.
 //!
 //! NVIDIA's libraries of CUDA 13 have machine code for every device they know, up to 12.1, and PTX for those they do
 //! not know: cuBLAS and cuRAND choose by the capability that they ask for. So where their own code asks, and the device

@@ -61,7 +61,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// What was set, else zeros: an attribute that nobody has set is off.
+    /// What was set, else zeros: an attribute that was never set is off.
     fn get(&self, id: LaunchAttributeID) -> [u8; 64] {
         self.0.get(&id).copied().unwrap_or_else(|| match id {
             // One block in each direction.

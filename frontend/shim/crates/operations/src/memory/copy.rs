@@ -202,7 +202,7 @@ pub unsafe fn copy(stream: &Arc<Stream>, to: End, from: End, extent: Extent, wai
         return Err(Error::INVALID_VALUE);
     }
     let held = managed::hand_over_for(&[to.device(), from.device()])?;
-    // A read waits for its answer: what it reads is on the device by then, and nobody else's work is kept waiting.
+    // A read waits for its answer: what it reads is on the device by then, and no other stream's work is kept waiting.
     let _held = held.filter(|_| matches!(to.start, Start::Device(_)));
     if matches!(to.start, Start::Device(_)) {
         permission::not_to_host();

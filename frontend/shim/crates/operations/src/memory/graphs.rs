@@ -29,7 +29,7 @@ struct Entry {
     size: u64,
     /// The memory is there.
     backed: bool,
-    /// A node has allocated it, and nobody has freed it yet.
+    /// A node has allocated it, and no node has freed it yet.
     live: bool,
     /// No graph has it any more.
     orphan: bool,
@@ -125,7 +125,7 @@ fn release(live: &mut Live, address: u64) {
     }
 }
 
-/// Nobody can use the memory any more.
+/// No work can use the memory any more.
 fn end(live: &mut Live, address: u64) {
     release(live, address);
     if live.of_graphs.known.remove(&address).is_some() {

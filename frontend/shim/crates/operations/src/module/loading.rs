@@ -62,7 +62,7 @@ pub unsafe fn load(kind: Kind, address: *const c_void, stays: Stays) -> Result<&
 /// cudaErrorFileNotFound, and as above.
 pub fn load_file(kind: Kind, path: &Path) -> Result<&'static Module, Refused> {
     let mut bytes = std::fs::read(path).map_err(|_| Error::FILE_NOT_FOUND)?;
-    // What follows a fat binary is nobody's.
+    // What follows a fat binary has no owner.
     bytes.truncate(container_length(&bytes).unwrap_or(usize::MAX));
     add(kind, Origin::Bytes(bytes))
 }

@@ -51,7 +51,7 @@ impl Map {
     /// The bytes at `address`, when all of them can be read.
     ///
     /// # Safety
-    /// The range must stay mapped, and nobody may write to it, for as long as the slice is used.
+    /// The range must stay mapped, and no code may write to it, for as long as the slice is used.
     pub unsafe fn slice(&self, address: u64, length: usize) -> Option<&'static [u8]> {
         if address == 0 || self.readable(address) < length {
             return None;
@@ -66,7 +66,7 @@ impl Map {
 pub struct Memory {
     /// How many bytes can be read.
     pub readable: usize,
-    /// It is of a loaded object and nobody writes to it: it stays as it is until the object is unloaded.
+    /// It is of a loaded object and never written: it stays as it is until the object is unloaded.
     pub constant: bool,
 }
 

@@ -1,7 +1,7 @@
 //! What Linux gives for lazy readbacks: userfaultfd, and mremap that leaves the old addresses behind without pages.
 //!
 //! A readback takes the pages of a range away in one step, with what is in them, to another place of the process (the
-//! *store*): whoever writes to the range meanwhile has done so before, or waits. A touch of the range (the program's,
+//! *store*): who writes to the range meanwhile has done so before, or waits. A touch of the range (the program's,
 //! or a system call's on its behalf) then sleeps in the kernel until the pages are back, which again is one step. No
 //! signal is involved, and the range keeps its mapping, so nothing else can be mapped there.
 //!
@@ -81,7 +81,7 @@ impl Userfault {
         None
     }
 
-    /// Puts the pages back, and lets go on whoever waits for them.
+    /// Puts the pages back, and lets go on the threads that wait for them.
     pub fn give_back(&self, start: usize, length: usize, store: usize) {
         // The mapping at the old place is exchanged, unless the program has changed it meanwhile: then only what is in
         // it.
@@ -118,7 +118,7 @@ impl Userfault {
         }
     }
 
-    /// Lets go on whoever waits for the range; without its pages they wait again.
+    /// Lets go on the threads that wait for the range; without its pages they wait again.
     pub fn wake(&self, start: usize, length: usize) {
         self.control(UFFDIO_WAKE, [start as u64, length as u64].as_mut_ptr());
     }

@@ -128,7 +128,7 @@ extern "C" fn finish() {
     }
     if let Some(session) = process::any_session() {
         EXITING.store(true, Release);
-        // A panic here has nobody left to see it.
+        // No thread is left to see a panic here.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             lazy_readback::end();
             let mut summary = report::summary();

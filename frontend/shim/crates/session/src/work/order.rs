@@ -209,7 +209,7 @@ impl Order {
         Mark { start, at }
     }
 
-    /// Work of the stream did not get to the tape, because the session is over: whoever waits for it is to hear that.
+    /// Work of the stream did not get to the tape, because the session is over: its waiter is to hear that.
     #[cold]
     pub fn lose(&self, stream: &Stream) {
         raise(&stream.last, u64::MAX);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Between two looks at words that do not hold, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LAST_PAUSE: Duration = Duration::from_millis(5);
-/// After so long the program is told what it waits for.
+/// After so long a message says what the program waits for.
 const LONG: Duration = Duration::from_secs(10);
 
 /// The work of the entry at that place, if nothing before holds it back.
