@@ -118,7 +118,7 @@ def assert_both_sides(events: list[Event], clock: float) -> None:
         if f"group {number}" in sent:  # the last one may end with the program
             assert sent[f"group {number}"] <= event["ts"] + clock
             assert event["ts"] + event["dur"] <= answered[f"group {number}"] + clock
-    assert len(sent) >= len(replayed) - 1
+    assert len(sent) >= len(replayed) - 5, "the guest's part is over before the clocks are compared again"
 
 
 @pytest.mark.parametrize("workers", ["thread", "process"])

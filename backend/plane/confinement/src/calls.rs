@@ -92,8 +92,7 @@ fn by_arguments() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Failed> {
         (libc::SYS_open, vec![rule(1, SeccompCmpOp::MaskedEq(CHANGING), 0)?]),
         (libc::SYS_tgkill, vec![rule(0, SeccompCmpOp::Eq, own)?]),
         (libc::SYS_prctl, vec![rule(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?]),
-        (libc::SYS_getpriority, vec![rule(0, SeccompCmpOp::Eq, u64::from(libc::PRIO_PROCESS))?]),
-        (libc::SYS_setpriority, vec![becoming_nice()?]),
+        (libc::SYS_sched_setscheduler, vec![giving_way(libc::SCHED_IDLE)?, giving_way(libc::SCHED_OTHER)?]),
         (libc::SYS_prlimit64, vec![rule(2, SeccompCmpOp::Eq, 0)?]),
         (libc::SYS_fcntl, any(1, DESCRIPTOR_COMMANDS.iter().map(|&command| command as u64))?),
         (libc::SYS_ioctl, any(1, TERMINAL_COMMANDS.iter().copied())?),
@@ -101,12 +100,11 @@ fn by_arguments() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Failed> {
 }
 
 /// The calling thread alone, and never before other processes' threads.
-fn becoming_nice() -> Result<SeccompRule, Failed> {
+fn giving_way(policy: libc::c_int) -> Result<SeccompRule, Failed> {
     let equal = |argument, value| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value).map_err(failed)
     };
-    let nice = SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::Le, 19).map_err(failed)?;
-    SeccompRule::new(vec![equal(0, libc::PRIO_PROCESS.into())?, equal(1, 0)?, nice]).map_err(failed)
+    SeccompRule::new(vec![equal(0, 0)?, equal(1, u64::from(policy.unsigned_abs()))?]).map_err(failed)
 }
 
 fn rule(argument: u8, operation: SeccompCmpOp, value: u64) -> Result<SeccompRule, Failed> {

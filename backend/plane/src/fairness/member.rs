@@ -164,7 +164,9 @@ impl Member {
         self.asked = true;
     }
 
-    pub(super) fn enter(&mut self, now: Instant) {
+    /// It has a place: its session is to be woken, by what is returned.
+    #[must_use]
+    pub(super) fn enter(&mut self, now: Instant) -> Arc<Page> {
         if let Some(process) = &mut self.process {
             process.overrun = 0.0;
             process.go_on();
@@ -175,6 +177,7 @@ impl Member {
         self.granted = true;
         self.asked = false;
         self.page.give();
+        self.page.clone()
     }
 }
 

@@ -1,53 +1,51 @@
 //! How the system's scheduler treats a session's thread: one that works without end lets all others of the machine come first.
 //!
 //! Where threads compute on every processor, the system lets one that wakes up wait for the end of a time slice, of some
-//! milliseconds. A guest's message takes several threads. So a thread that works without end, beside sessions that wait, is nice; and no
-//! more, where the system allows that, once its session works for short times again.
+//! milliseconds, even where the one that computes is nice. A guest's message takes several threads. So a thread that works without end,
+//! beside sessions that wait, has the policy SCHED_IDLE, which gives way at once; and no more, where the system allows that, once its
+//! session works for short times again.
 
 use std::mem;
 
 /// A session that works for so long, in nanoseconds, until it waits for its guest works without end.
 const ENDLESS: u64 = 2_000_000;
-const NICEST: i32 = 19;
 
 /// Of one session, as its own thread sees it. Times are what the session has used so far, in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Pace {
     rested: u64,
-    /// How nice the thread was, while it is as nice as it can be.
-    before: Option<i32>,
+    /// The thread gives way to all others.
+    gives_way: bool,
 }
 
 impl Pace {
     /// In the middle of work, while others wait.
     pub fn go_on(&mut self, used: u64) {
-        if self.before.is_none() && used.wrapping_sub(self.rested) >= ENDLESS {
-            let before = nice();
-            if become_nice(NICEST) {
-                self.before = Some(before);
-            }
+        if !self.gives_way && used.wrapping_sub(self.rested) >= ENDLESS && policy() == libc::SCHED_OTHER {
+            self.gives_way = take(libc::SCHED_IDLE);
         }
     }
 
     /// There is no work left for now.
     pub fn rest(&mut self, used: u64) {
         let worked = used.wrapping_sub(mem::replace(&mut self.rested, used));
-        if worked < ENDLESS && self.before.is_some_and(become_nice) {
-            self.before = None;
+        if worked < ENDLESS && self.gives_way && take(libc::SCHED_OTHER) {
+            self.gives_way = false;
         }
     }
 }
 
-/// How nice this thread is.
-fn nice() -> i32 {
+/// This thread's.
+fn policy() -> libc::c_int {
     // SAFETY: a plain call. On Linux 0 is the calling thread.
-    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+    unsafe { libc::sched_getscheduler(0) }
 }
 
-/// Whether this thread is so nice now: the system lets only some become less nice.
-fn become_nice(nice: i32) -> bool {
-    // SAFETY: as above.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) == 0 }
+/// Whether this thread has the policy now: the system lets only some come back from SCHED_IDLE.
+fn take(policy: libc::c_int) -> bool {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as above; the parameters live over the call.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const none) == 0 }
 }
 
 #[cfg(test)]
@@ -57,19 +55,19 @@ mod tests {
     const MILLISECOND: u64 = 1_000_000;
 
     #[test]
-    fn a_thread_is_nice_while_its_session_works_without_end() {
-        let usual = nice();
+    fn a_thread_gives_way_while_its_session_works_without_end() {
+        let usual = policy();
         let mut pace = Pace::default();
         pace.rest(MILLISECOND);
         pace.go_on(2 * MILLISECOND);
-        assert_eq!(nice(), usual);
+        assert_eq!(policy(), usual);
         pace.go_on(3 * MILLISECOND);
-        assert_eq!(nice(), NICEST);
+        assert_eq!(policy(), libc::SCHED_IDLE);
         pace.rest(8 * MILLISECOND);
-        assert_eq!(nice(), NICEST);
+        assert_eq!(policy(), libc::SCHED_IDLE);
         pace.rest(9 * MILLISECOND);
         // SAFETY: a plain call.
         let may = unsafe { libc::geteuid() } == 0;
-        assert_eq!(nice(), if may { usual } else { NICEST });
+        assert_eq!(policy(), if may { usual } else { libc::SCHED_IDLE });
     }
 }

@@ -4,12 +4,13 @@
 //! it says that it has worked, and, where it is a process, the processor time that the system says it has used. A process that
 //! works on without a place is stopped by SIGSTOP, and goes on when its turn comes.
 //!
-//! Locking: one lock around the members, held for bookkeeping alone.
+//! Locking: one lock around the members, held for bookkeeping alone. Sessions are woken behind it: one that wakes up takes the processor of a
+//! thread that gives way to all others, and would wait for the lock that this one holds.
 
 use super::member::{nanoseconds, Member, Served, Terms};
 use super::policy::{self, Has, Standing, PRIORITIES};
 use super::slot::{self, Bell, Page, Place};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,8 @@ struct State {
     least: [f64; PRIORITIES],
     crowded: bool,
     looked: Instant,
+    /// Of sessions that have got places and are to be woken.
+    entered: Vec<Arc<Page>>,
 }
 
 impl State {
@@ -117,7 +120,7 @@ impl State {
         let decision = policy::decide(&standings, self.places);
         let (mut taken, mut again) = (0, false);
         for &at in &decision.stay {
-            self.members[at].enter(now);
+            self.entered.push(self.members[at].enter(now));
         }
         for at in decision.leave {
             let member = &mut self.members[at];
@@ -128,7 +131,7 @@ impl State {
         }
         let count = decision.enter.len().saturating_sub(taken);
         for &at in &decision.enter[..count] {
-            self.members[at].enter(now);
+            self.entered.push(self.members[at].enter(now));
         }
         again
     }
@@ -153,6 +156,15 @@ impl State {
         }
         (self.members.iter().filter(|member| member.process.is_some()).count() > 1).then_some(PROCESSES)
     }
+}
+
+/// Looks, unlocks, and wakes who has got a place. For how long nothing may happen by itself.
+fn look(mut state: MutexGuard<'_, State>) -> Option<Duration> {
+    state.look(Instant::now());
+    let (entered, pause) = (mem::take(&mut state.entered), state.pause());
+    drop(state);
+    entered.iter().for_each(|page| page.wake());
+    pause
 }
 
 /// See the module's page.
@@ -184,6 +196,7 @@ impl Scheduler {
             least: [0.0; PRIORITIES],
             crowded: false,
             looked: Instant::now(),
+            entered: Vec::new(),
         };
         let closed = AtomicBool::new(false);
         let scheduler = Arc::new_cyclic(|own| Self { own: own.clone(), state: Mutex::new(state), bell, closed });
@@ -228,17 +241,18 @@ impl Scheduler {
         let mut state = self.state.lock();
         let Some(at) = state.members.iter().position(|each| each.number == number) else { return };
         let mut member = state.members.swap_remove(at);
-        member.enter(Instant::now());
+        let page = member.enter(Instant::now());
+        state.entered.push(page);
         if !state.members.iter().any(|each| each.terms.owner == member.terms.owner) {
             state.bounds.remove(&member.terms.owner);
         }
-        state.look(Instant::now());
+        look(state);
     }
 
     #[must_use]
     pub fn served(&self, number: u64) -> Option<Served> {
-        let mut state = self.state.lock();
-        state.look(Instant::now());
+        look(self.state.lock());
+        let state = self.state.lock();
         let member = state.members.iter().find(|each| each.number == number)?;
         let since = member.waits_since.map_or(0, |since| nanoseconds(since.elapsed()));
         Some(Served { waits: member.waits(), waited: member.served.waited + since, ..member.served })
@@ -246,11 +260,9 @@ impl Scheduler {
 
     /// A session has called.
     pub fn look(&self) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         let before = state.pause();
-        state.look(Instant::now());
-        let after = state.pause();
-        drop(state);
+        let after = look(state);
         if before != after {
             self.ring(); // the thread sleeps too long
         }
@@ -269,11 +281,7 @@ impl Scheduler {
 
     fn run(&self) {
         while !self.closed.load(Ordering::SeqCst) {
-            let pause = {
-                let mut state = self.state.lock();
-                state.look(Instant::now());
-                state.pause()
-            };
+            let pause = look(self.state.lock());
             let timeout = pause.map_or(-1, |pause| pause.as_millis() as libc::c_int);
             let mut waited = libc::pollfd { fd: self.bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             let mut rung = 0u64;

@@ -98,13 +98,12 @@ impl Page {
         self.file.as_raw_fd()
     }
 
-    /// Gives a place, and wakes the session that waits for it.
-    pub fn give(&self) {
+    /// Gives a place. The session that waits for it is to be woken.
+    pub(super) fn give(&self) {
         self.slot().stop.store(0, Ordering::SeqCst);
-        self.wake();
     }
 
-    fn wake(&self) {
+    pub(super) fn wake(&self) {
         // SAFETY: the word is there.
         unsafe { libc::syscall(libc::SYS_futex, self.slot().stop.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }
