@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from farlane.frontend import keeper, settings, shim_library, steering
 from farlane.frontend.errors import UserError
-from farlane.frontend.hosts import parse_url
+from farlane.frontend.hosts import connected, parse_url
 from farlane.frontend.sizes import parse_size
-from farlane.hosturl import UnixUrl
 
 REACH_SECONDS = 5.0
 EARLIER = "Call farlane.connect() before the first import that uses CUDA, or start the program with `farlane run`."
@@ -132,12 +130,7 @@ def _reach(name: str, options: Options) -> str:
         )
     url = parse_url(name)
     try:
-        if isinstance(url, UnixUrl):
-            with socket.socket(socket.AF_UNIX) as stream:
-                stream.settimeout(REACH_SECONDS)
-                stream.connect(url.path)
-        else:
-            socket.create_connection((url.host, url.port), REACH_SECONDS).close()
+        connected(url, REACH_SECONDS).close()
     except OSError as error:
         raise UserError(
             f"no host at {name}: {error.strerror or error}",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 from typing import TYPE_CHECKING
 
 from farlane import hosturl
 from farlane.frontend.errors import UserError
-from farlane.hosturl import HostUrl
+from farlane.hosturl import HostUrl, TcpUrl, UnixUrl, VsockUrl
 
 if TYPE_CHECKING:
     from farlane.v1 import admin_pb2
@@ -43,6 +44,28 @@ def parse_url(text: str) -> HostUrl:
         return hosturl.parse(text)
     except hosturl.HostUrlError as error:
         raise UserError(str(error), "Give the URL that `farlane serve` prints.", status=2) from None
+
+
+def connected(url: HostUrl, seconds: float = 5.0) -> socket.socket:
+    """A connection to the host. Raises OSError."""
+    match url:
+        case TcpUrl():
+            return socket.create_connection((url.host, url.port), seconds)
+        case UnixUrl():
+            return _connected(socket.AF_UNIX, url.path, seconds)
+        case VsockUrl():
+            return _connected(socket.AF_VSOCK, (url.cid, url.port), seconds)
+
+
+def _connected(family: socket.AddressFamily, address: str | tuple[int, int], seconds: float) -> socket.socket:
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(seconds)
+        connection.connect(address)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def describe(url: HostUrl, timeout: float = 5.0) -> admin_pb2.DescribeReply:

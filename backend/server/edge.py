@@ -24,7 +24,7 @@ from farlane.backend.server.endpoint import (
     Endpoint,
     EndpointError,
     UnixEndpoint,
-    is_encrypted,
+    VsockEndpoint,
     listen_at_abstract,
 )
 from farlane.backend.server.service import Service
@@ -93,7 +93,7 @@ class Edge:
             EndpointError: one of them cannot be used; nothing is started.
             SecurityError: the folder cannot be used.
         """
-        security = self._secure() if any(is_encrypted(each) for each in endpoints) else None
+        security = self._secure() if any(each.tls for each in endpoints) else None
         if self._gate is None and self._expected is not None:
             self._gate = Gate(expected=self._expected)
         sockets: list[tuple[socket.socket, Kind]] = []
@@ -102,8 +102,7 @@ class Edge:
                 bound, listener = endpoint.listen()
                 self._bound.append(bound)
                 self._removed.append(bound)
-                kind: Kind = "unix" if isinstance(bound, UnixEndpoint) else "tls" if bound.tls else "tcp"
-                sockets.append((listener, kind))
+                sockets.append((listener, _kind(bound)))
                 if isinstance(bound, UnixEndpoint) and bound.rings.fits:
                     beside, listener = bound.rings.listen()
                     self._removed.append(beside)
@@ -163,3 +162,13 @@ class Edge:
             endpoint.remove()
         self._removed.clear()
         self._bound.clear()
+
+
+def _kind(endpoint: Endpoint) -> Kind:
+    match endpoint:
+        case UnixEndpoint():
+            return "unix"
+        case VsockEndpoint():
+            return "vsock+tls" if endpoint.tls else "vsock"
+        case _:
+            return "tls" if endpoint.tls else "tcp"
