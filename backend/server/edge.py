@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from farlane.backend.host.host import Host
 from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.plane import Security, Server
-from farlane.backend.security.expected import Expected
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.gate import Gate
+from farlane.backend.security.tickets import Tickets
 from farlane.backend.server.endpoint import (
     RINGS_NAME,
     Endpoint,
@@ -61,16 +61,16 @@ class Edge:
     Args:
         folder: for encrypted endpoints, which there are none of without it.
         grace: for so many seconds a session outlives its connection, where that is TCP or TLS.
-        expected: the sessions that a gateway sends; others are not let in.
+        tickets: of the sessions that a gateway sends; others are not let in.
     """
 
     def __init__(
-        self, host: Host, folder: Folder | None = None, grace: float = 0.0, expected: Expected | None = None
+        self, host: Host, folder: Folder | None = None, grace: float = 0.0, tickets: Tickets | None = None
     ) -> None:
         self._host = host
         self._grace = grace
         self._folder = folder
-        self._expected = expected
+        self._tickets = tickets
         self._gate: Gate | None = None
         self._server: Server | None = None
         self._bound: list[Endpoint] = []
@@ -94,8 +94,8 @@ class Edge:
             SecurityError: the folder cannot be used.
         """
         security = self._secure() if any(each.tls for each in endpoints) else None
-        if self._gate is None and self._expected is not None:
-            self._gate = Gate(expected=self._expected)
+        if self._gate is None and self._tickets is not None:
+            self._gate = Gate(tickets=self._tickets)
         sockets: list[tuple[socket.socket, Kind]] = []
         try:
             for endpoint in endpoints:
@@ -150,7 +150,7 @@ class Edge:
             self._folder,
             [each.backend for each in self._host.descriptions],
             used=lambda: self._host.used_by_tokens,
-            expected=self._expected,
+            tickets=self._tickets,
         )
         try:
             return Security(*map(str, (self._folder.certificate, self._folder.key, self._folder.authority)))
