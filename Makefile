@@ -57,7 +57,8 @@ demo-vm: install
 
 test-vm: install
 	@$(call NEEDS,qemu-system-x86_64,qemu-system-x86)
-	$(BIN)/python -m pytest -m vm tests/e2e/test_vm.py $(PYTEST_ARGS)
+	@test -x .cache/vhost/bin/vhost-device-vsock || cargo install --quiet --locked --version 0.3.0 --root .cache/vhost vhost-device-vsock || true
+	$(BIN)/python -m pytest -m vm tests/e2e/test_vm.py tests/e2e/test_vm_vsock.py $(PYTEST_ARGS)
 
 packages: install
 	@$(BIN)/python -m farlane.frontend.devtools.packages dist $(PACKAGES)

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from farlane.frontend import keeper, settings, shim_library, steering
 from farlane.frontend.errors import UserError
-from farlane.frontend.hosts import parse_url
+from farlane.frontend.hosts import connected, parse_url
 from farlane.frontend.sizes import parse_size
-from farlane.hosturl import ANSWER_SECONDS, UnixUrl
+from farlane.hosturl import ANSWER_SECONDS
 from farlane.hosturl.variables import HOST, named_host
 from farlane.terminal import statuses
 
@@ -139,12 +138,7 @@ def _reach(name: str, options: Options) -> str:
         )
     url = parse_url(name)
     try:
-        if isinstance(url, UnixUrl):
-            with socket.socket(socket.AF_UNIX) as stream:
-                stream.settimeout(ANSWER_SECONDS)
-                stream.connect(url.path)
-        else:
-            socket.create_connection((url.host, url.port), ANSWER_SECONDS).close()
+        connected(url, ANSWER_SECONDS).close()
     except OSError as error:
         raise UserError(
             f"no host at {name}: {error.strerror or error}",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 from typing import TYPE_CHECKING
 
 from farlane import hosturl
 from farlane.frontend.errors import UserError
-from farlane.hosturl import HostUrl, variables
+from farlane.hosturl import ANSWER_SECONDS, HostUrl, TcpUrl, UnixUrl, VsockUrl, variables
 from farlane.terminal import statuses
 
 if TYPE_CHECKING:
@@ -44,6 +45,28 @@ def parse_url(text: str) -> HostUrl:
         return hosturl.parse(text)
     except hosturl.HostUrlError as error:
         raise UserError(str(error), "Give the URL that `farlane serve` prints.", status=statuses.WRONG_CALL) from None
+
+
+def connected(url: HostUrl, seconds: float = ANSWER_SECONDS) -> socket.socket:
+    """A connection to the host. Raises OSError."""
+    match url:
+        case TcpUrl():
+            return socket.create_connection((url.host, url.port), seconds)
+        case UnixUrl():
+            return _connected(socket.AF_UNIX, url.path, seconds)
+        case VsockUrl():
+            return _connected(socket.AF_VSOCK, (url.cid, url.port), seconds)
+
+
+def _connected(family: socket.AddressFamily, address: str | tuple[int, int], seconds: float) -> socket.socket:
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(seconds)
+        connection.connect(address)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def describe(url: HostUrl) -> admin_pb2.DescribeReply:

@@ -12,8 +12,8 @@ from farlane.backend.host.host import Host
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.gate import Gate
 from farlane.backend.server.edge import Edge
-from farlane.backend.server.endpoint import Endpoint, EndpointError, TcpEndpoint, is_encrypted, parse
-from farlane.hosturl import PLAIN, TLS
+from farlane.backend.server.endpoint import Endpoint, EndpointError, TcpEndpoint, UnixEndpoint, VsockEndpoint, parse
+from farlane.hosturl import PLAIN
 
 if TYPE_CHECKING:
     from farlane.backend.observing.server import Admin
@@ -24,15 +24,16 @@ log = logging.getLogger("farlane.admin")
 def require_protection(endpoints: Sequence[Endpoint], folder: Folder, insecure: bool) -> None:
     """Raises SecurityError: other machines could reach an endpoint without encryption, or without showing who they are."""
     for endpoint in endpoints:
-        if is_encrypted(endpoint) and not folder.is_complete:
+        if endpoint.tls and not folder.is_complete:
             raise SecurityError(
                 f"{endpoint} needs a certificate and tokens, and {folder.path} has none: "
                 f"`farlane host init --folder {folder.path}` makes them"
             )
-        if not endpoint.local and not is_encrypted(endpoint) and not insecure:
+        if not isinstance(endpoint, UnixEndpoint) and not (endpoint.local or endpoint.tls or insecure):
+            who = "all virtual machines of this one" if isinstance(endpoint, VsockEndpoint) else "other machines"
             raise SecurityError(
-                f"other machines could reach {endpoint} without encryption, and no guest would have to say who it is: run "
-                f"`farlane host init` once, and listen on {str(endpoint).replace(PLAIN, TLS, 1)}; --insecure if you mean it"
+                f"{who} could reach {endpoint} without encryption, and no guest would have to say who it is: run "
+                f"`farlane host init` once, and listen on {dataclasses.replace(endpoint, tls=True)}; --insecure if you mean it"
             )
 
 

@@ -33,7 +33,7 @@ from farlane.backend.host.host import Host
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.folder import default_folder as default_private_folder
 from farlane.backend.server.edge import Edge
-from farlane.backend.server.endpoint import EndpointError, is_encrypted, parse
+from farlane.backend.server.endpoint import EndpointError, parse
 from farlane.backend.server.parent import end_with_parent, tell_ready
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
@@ -105,7 +105,7 @@ class ServeCommand:
                     admin.callback(opened.stop)
                     print(f"farlane: the host shows itself at {opened.url}", flush=True)
                 for endpoint in bound:
-                    if not endpoint.local and not is_encrypted(endpoint):
+                    if not endpoint.local and not endpoint.tls:
                         log.warning(
                             "%s can be reached from other machines, without authentication or encryption", endpoint
                         )

@@ -90,7 +90,7 @@ def identity_of(content: bytes) -> bytes | None:
 
 def scope_of(peer: str) -> str:
     """Whose uploads a peer may see."""
-    return peer.rpartition(":")[0] if peer.startswith("tcp:") else "local"
+    return peer.rpartition(":")[0] if peer.startswith(("tcp:", "vsock:")) else "local"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer
 
-Kind = Literal["tcp", "tls", "unix", "rings"]
+Kind = Literal["tcp", "tls", "unix", "vsock", "vsock+tls", "rings"]
 
 class CallGone(Exception):
     """The call was cancelled, or its connection broke."""
@@ -795,7 +795,7 @@ class Server:
         message_bytes: the largest message.
         keepalive: seconds that a guest may be silent before it is asked whether it is there.
         keepalive_timeout: seconds that it may take to answer.
-        security: for listeners that are "tls"; without it there are none.
+        security: for listeners that are "tls" or "vsock+tls"; without it there are none.
 
     Raises:
         OSError: there is no thread for it.

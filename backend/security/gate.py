@@ -25,8 +25,8 @@ from farlane.backend.host.fairness import Terms
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.security import tokens
 from farlane.backend.security.audit import Audit
-from farlane.backend.security.expected import Expected
 from farlane.backend.security.folder import Folder, SecurityError
+from farlane.backend.security.tickets import Tickets
 from farlane.backend.security.usage import UsageFile
 
 log = logging.getLogger("farlane.security")
@@ -113,7 +113,7 @@ class Gate:
         folder: None: no endpoint is encrypted.
         devices: what the host has, by the names of backends.
         used: what the sessions of each token have, for a file that `farlane token list` reads.
-        expected: the sessions that a gateway sends; others are not let in, by whatever endpoint they come.
+        tickets: of the sessions that a gateway sends; others are not let in, by whatever endpoint they come.
 
     Raises:
         SecurityError: the folder cannot be used.
@@ -125,13 +125,13 @@ class Gate:
         devices: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
         used: Callable[[], Mapping[str, Used]] | None = None,
-        expected: Expected | None = None,
+        tickets: Tickets | None = None,
     ) -> None:
         self._folder = folder
         self._used = used
         self._devices = tuple(devices)
         self._clock = clock
-        self._expected = expected
+        self._tickets = tickets
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None
         self._entries: list[tokens.Entry] = []
@@ -149,13 +149,13 @@ class Gate:
                 self._audit = Audit(folder.audit)
             except OSError as error:
                 raise SecurityError(f"cannot write {folder.audit}: {error.strerror}") from error
-            if expected is None:
+            if tickets is None:
                 self._watcher = threading.Thread(target=self._watch, name="farlane-gate", daemon=True)
                 self._watcher.start()
 
     def enter(self, guest: Guest) -> Grant:
         """Raises Refused."""
-        if not guest.peer.startswith("tls:") and self._expected is None:
+        if not guest.peer.startswith("tls:") and self._tickets is None:
             return Grant(None, guest.peer)
         network = _network(guest.peer)
         with self._lock:
@@ -178,8 +178,8 @@ class Gate:
         if entry is None:
             yield
             return
-        if self._expected is not None:
-            with self._expected.session(entry.name):
+        if self._tickets is not None:
+            with self._tickets.session(entry.name):
                 yield
             return
         why = ""
@@ -259,9 +259,9 @@ class Gate:
     def _judge(self, guest: Guest) -> tuple[tokens.Entry | None, str | None, str]:
         """The guest, its name where a gateway has sent it, and why it is not let in."""
         shown = guest.authorization or ""
-        if self._expected is not None:
+        if self._tickets is not None:
             try:
-                return *self._expected.find(tokens.digest_of(shown.removeprefix(_BEARER).encode())), ""
+                return *self._tickets.find(shown.removeprefix(_BEARER)), ""
             except Refused as refused:
                 return None, None, refused.message
         self._reload()

@@ -22,6 +22,7 @@ from farlane.backend.security.folder import Folder, SecurityError, write
 PREFIX = "farlane-"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}", re.ASCII)
 FILE_BYTES = 16 << 20
+DIGEST_LENGTH = 64  # of a SHA-256 in hexadecimal
 _VERSION = 1
 
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from farlane.backend.host.host import Host
 from farlane.backend.host.session import MESSAGE_BYTES
 from farlane.backend.plane import Security, Server
-from farlane.backend.security.expected import Expected
 from farlane.backend.security.folder import Folder, SecurityError
 from farlane.backend.security.gate import Gate
+from farlane.backend.security.tickets import Tickets
 from farlane.backend.server.endpoint import (
     RINGS_NAME,
     Endpoint,
     EndpointError,
     UnixEndpoint,
-    is_encrypted,
+    VsockEndpoint,
     listen_at_abstract,
 )
 from farlane.backend.server.service import Service
@@ -62,7 +62,7 @@ class Edge:
     Args:
         folder: for encrypted endpoints, which there are none of without it.
         grace: for so many seconds a session outlives its connection, where that is TCP or TLS.
-        expected: the sessions that a gateway sends; others are not let in.
+        tickets: of the sessions that a gateway sends; others are not let in.
         restored: folders of saved sessions that are there from the beginning on.
     """
 
@@ -71,13 +71,13 @@ class Edge:
         host: Host,
         folder: Folder | None = None,
         grace: float = 0.0,
-        expected: Expected | None = None,
+        tickets: Tickets | None = None,
         restored: Sequence[Path] = (),
     ) -> None:
         self._host = host
         self._grace = grace
         self._folder = folder
-        self._expected = expected
+        self._tickets = tickets
         self._saved = restored
         self._gate: Gate | None = None
         self._server: Server | None = None
@@ -102,13 +102,13 @@ class Edge:
             SecurityError: the folder cannot be used.
             Unsaveable, Refused: a saved session cannot be restored.
         """
-        encrypted = any(is_encrypted(each) for each in endpoints)
+        encrypted = any(each.tls for each in endpoints)
         if encrypted and self._folder is None:
             raise EndpointError("an encrypted endpoint needs a folder of `farlane host init`")
         folder = self._folder if encrypted else None
-        if folder is not None or self._expected is not None:
+        if folder is not None or self._tickets is not None:
             devices = [each.backend for each in self._host.descriptions]
-            self._gate = Gate(folder, devices, used=lambda: self._host.used_by_tokens, expected=self._expected)
+            self._gate = Gate(folder, devices, used=lambda: self._host.used_by_tokens, tickets=self._tickets)
         security = None if folder is None else _security(folder)
         sockets: list[tuple[socket.socket, Kind]] = []
         try:
@@ -116,8 +116,7 @@ class Edge:
                 bound, listener = endpoint.listen()
                 self._bound.append(bound)
                 self._removed.append(bound)
-                kind: Kind = "unix" if isinstance(bound, UnixEndpoint) else "tls" if bound.tls else "tcp"
-                sockets.append((listener, kind))
+                sockets.append((listener, _kind(bound)))
                 if isinstance(bound, UnixEndpoint) and bound.rings.fits:
                     beside, listener = bound.rings.listen()
                     self._removed.append(beside)
@@ -179,3 +178,11 @@ def _security(folder: Folder) -> Security:
         return Security(*map(str, (folder.certificate, folder.key, folder.authority)))
     except OSError as error:
         raise SecurityError(f"the host's certificate in {folder.path} cannot be used: {error}") from None
+def _kind(endpoint: Endpoint) -> Kind:
+    match endpoint:
+        case UnixEndpoint():
+            return "unix"
+        case VsockEndpoint():
+            return "vsock+tls" if endpoint.tls else "vsock"
+        case _:
+            return "tls" if endpoint.tls else "tcp"

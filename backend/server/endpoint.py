@@ -19,6 +19,7 @@ from farlane import hosturl
 BACKLOG = 128  # guests whose connections wait to be accepted
 RINGS_SUFFIX = ".rings"
 RINGS_NAME = "farlane-rings-"  # how the names of abstract sockets begin (tape.md, "Rings")
+ANY_PORT = (1 << 32) - 1  # of vsock
 UNIX_PATH_LIMIT = 107  # sockaddr_un.sun_path, without its terminating zero
 FORMS = hosturl.FORMS
 
@@ -106,7 +107,31 @@ class UnixEndpoint(hosturl.UnixUrl):
             os.unlink(self.path)
 
 
-Endpoint = TcpEndpoint | UnixEndpoint
+@dataclass(frozen=True)
+class VsockEndpoint(hosturl.VsockUrl):
+    """A vsock port to listen on; 0 is any free one."""
+
+    def listen(self) -> tuple[VsockEndpoint, socket.socket]:
+        """The endpoint with its real port, and a socket that listens there.
+
+        Raises:
+            EndpointError: nothing can be bound there.
+        """
+        try:
+            listener = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+        except OSError as error:
+            raise EndpointError(
+                f"cannot listen on {self}: this machine has no vsock ({os.strerror(error.errno or 0)}): "
+                f"`modprobe vhost_vsock` on the machine of virtual machines"
+            ) from error
+        _listen(listener, (self.cid, self.port or ANY_PORT), f"on {self}")
+        return VsockEndpoint(self.cid, listener.getsockname()[1], self.tls), listener
+
+    def remove(self) -> None:
+        pass
+
+
+Endpoint = TcpEndpoint | UnixEndpoint | VsockEndpoint
 
 
 def parse(text: str) -> Endpoint:
@@ -115,11 +140,13 @@ def parse(text: str) -> Endpoint:
         url = hosturl.parse(text, listening=True)
     except hosturl.HostUrlError as error:
         raise EndpointError(str(error)) from None
-    return TcpEndpoint(url.host, url.port, url.tls) if isinstance(url, hosturl.TcpUrl) else UnixEndpoint(url.path)
-
-
-def is_encrypted(endpoint: Endpoint) -> bool:
-    return isinstance(endpoint, TcpEndpoint) and endpoint.tls
+    match url:
+        case hosturl.TcpUrl(host, port, tls):
+            return TcpEndpoint(host, port, tls)
+        case hosturl.VsockUrl(cid, port, tls):
+            return VsockEndpoint(cid, port, tls)
+        case hosturl.UnixUrl(path):
+            return UnixEndpoint(path)
 
 
 def listen_at_abstract(name: str) -> socket.socket:

@@ -71,11 +71,17 @@ class Gateway:
     """One that listens."""
 
     def __init__(
-        self, part: str, address: str, port: int, arguments: Sequence[str] = (), options: Sequence[str] = ()
+        self,
+        part: str,
+        address: str,
+        port: int,
+        arguments: Sequence[str] = (),
+        options: Sequence[str] = (),
+        quota: int = QUOTA,
     ) -> None:
         read, write = os.pipe()
         command = [sys.executable, "-m", "farlane.frontend.cli", "fleet", part, "--address", address, *arguments]
-        command += ["--quota", str(QUOTA), "--listen", "grpc://127.0.0.1:0", "--admin", str(port)]
+        command += ["--quota", str(quota), "--listen", "grpc://127.0.0.1:0", "--admin", str(port)]
         command += ["--ready-fd", str(write), *options]
         self._process = subprocess.Popen(command, pass_fds=[write], stdout=subprocess.DEVNULL)
         os.close(write)

@@ -22,10 +22,9 @@ from typing import Any
 import ray
 from farlane.backend.commands.serve import SWITCH_SECONDS
 from farlane.backend.device.base import Description
-from farlane.backend.security.tokens import Entry
 from farlane.fleet.cluster.starting import open_member
 from farlane.fleet.gateway.roster import Held, Report, Roster, Target, UnknownHost
-from farlane.fleet.placement.hosts import Capacity, Request
+from farlane.fleet.placement.hosts import Capacity
 from farlane.fleet.placement.policies import POLICIES
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
@@ -140,10 +139,6 @@ class HostActor:
         self._begin()
         threading.Thread(target=self._report, name="farlane-report", daemon=True).start()
 
-    def expect(self, number: int, request: Request, entry: Entry, seconds: float, guest: str) -> None:
-        """Lets one session in. Raises ValueError."""
-        self._member.expect(number, request, entry, seconds, guest)
-
     def end_guest(self, guest: str, why: str) -> None:
         """Ends its sessions."""
         self._member.end_guest(guest, why)
@@ -177,14 +172,16 @@ class HostActor:
 
     def _report(self) -> None:
         """Says at once which sessions are over, and now and then all."""
+        due = time.monotonic() + REPORT_SECONDS
         while not self._stopped.is_set():
             try:
-                number = self._over.get(timeout=REPORT_SECONDS)
-                if number is not None:
-                    self._roster.leave.remote(number)
+                over = [self._over.get(timeout=max(0.0, due - time.monotonic()))]
+                while not self._over.empty():
+                    over.append(self._over.get())
+                self._roster.leave_all.remote([number for number in over if number is not None])
                 continue
             except queue.Empty:
-                pass
+                due = time.monotonic() + REPORT_SECONDS
             try:
                 said = self._roster.tell.remote(self._member.name, self._member.incarnation, self._member.report())
                 self._settings = ray.get(said)

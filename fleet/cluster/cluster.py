@@ -16,18 +16,18 @@ from typing import Any
 
 import ray
 from farlane.backend.device.base import Description
-from farlane.backend.security.tokens import Entry
 from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, RosterActor
-from farlane.fleet.gateway.gateway import HostGone, Unavailable
+from farlane.fleet.cluster.batching import Batches
+from farlane.fleet.gateway.gateway import Unavailable
 from farlane.fleet.gateway.roster import InQueue, NotYet, Place, State
-from farlane.fleet.placement.book import Limits
+from farlane.fleet.placement.book import Limits, Refused
 from farlane.fleet.placement.hosts import Request
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
 DEFAULT_POLICY, QUEUE = "locality", 1024  # of a new fleet
 CALL_SECONDS = 10.0
 ROSTER_SECONDS = 30.0  # for a roster that is started anew
-EXPECT_SECONDS = 5.0
+PAUSE_SECONDS = 0.2  # before it is asked again
 STOP_SECONDS = 20.0
 _HEAD = "node:__internal_head__"  # Ray's name for its head node: where that ends, the cluster does
 _CALLS_AT_ONCE = 64  # of an actor; each roster's call that lasts is one
@@ -75,6 +75,7 @@ class Cluster:
             raise FleetError("this Ray cluster has no fleet: `farlane fleet up` starts one") from None
         self._lock = threading.Lock()
         self._hosts: dict[str, Any] = {}
+        self._asks: Batches[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Batches(self._ask_all)
         self._starting: dict[Any, str] = {}  # a call that each host answers once it has begun
 
     @classmethod
@@ -141,7 +142,20 @@ class Cluster:
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:
         """Raises book.Refused."""
-        found: Place | InQueue = self._ask("ask", request, limits)
+        deadline = time.monotonic() + ROSTER_SECONDS
+        while True:
+            match self._asks.ask((request, limits)):
+                case Refused() as refused:
+                    raise refused
+                case NotYet() as early if time.monotonic() >= deadline:
+                    raise FleetError(f"the fleet's roster has no hosts yet: {early}")
+                case NotYet():
+                    time.sleep(PAUSE_SECONDS)
+                case found:
+                    return found
+
+    def _ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> list[Place | InQueue | Refused | NotYet]:
+        found: list[Place | InQueue | Refused | NotYet] = self._ask("ask_all", list(asked))
         return found
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
@@ -159,19 +173,11 @@ class Cluster:
         """Raises UnknownHost."""
         self._ask("set_open", name, is_open)
 
-    def expect(self, place: Place, request: Request, entry: Entry, seconds: float, guest: str) -> None:
-        """Raises HostGone."""
-        try:
-            host = self._host(place.host)
-            ray.get(host.expect.remote(place.number, request, entry, seconds, guest), timeout=EXPECT_SECONDS)
-        except RayTaskError as error:
-            raise HostGone(str(error.cause)) from None
-        except (RayActorError, ValueError, GetTimeoutError) as error:
-            with self._lock:
-                self._hosts.pop(place.host, None)
-            # Should it be there all the same, it comes again with its next report.
-            self._roster.fail_host.remote(place.host)
-            raise HostGone(str(error).splitlines()[0]) from None
+    def host_gone(self, place: Place) -> None:
+        with self._lock:
+            self._hosts.pop(place.host, None)
+        # Should it be there all the same, it comes again with its next report.
+        self._roster.fail_host.remote(place.host)
 
     def guests(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = self._ask("guests")
@@ -203,10 +209,8 @@ class Cluster:
             try:
                 return ray.get(getattr(self._roster, method).remote(*arguments), timeout=CALL_SECONDS)
             except RayTaskError as error:
-                if not isinstance(error.cause, NotYet) or time.monotonic() >= deadline:
-                    raise error.cause from None
-                time.sleep(0.2)
+                raise error.cause from None
             except (RayActorError, GetTimeoutError) as error:
                 if time.monotonic() >= deadline:
                     raise FleetError(f"the fleet's roster does not answer: {str(error).splitlines()[0]}") from None
-                time.sleep(0.2)
+                time.sleep(PAUSE_SECONDS)

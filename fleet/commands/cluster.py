@@ -21,7 +21,7 @@ from farlane.backend.commands.serve import SWITCH_SECONDS
 from farlane.backend.commands.sizes import parse_bytes, parse_count, parse_priority
 from farlane.backend.security.folder import Folder, SecurityError, default_folder
 from farlane.backend.server.edge import Edge
-from farlane.backend.server.endpoint import Endpoint, EndpointError, is_encrypted, parse
+from farlane.backend.server.endpoint import Endpoint, EndpointError, parse
 from farlane.backend.server.signals import Signals
 from farlane.backend.system import log as logs
 from farlane.fleet.commands import mapping, showing
@@ -132,7 +132,7 @@ def _run(arguments: argparse.Namespace, out: TextIO) -> int:
         endpoints = [parse(text) for text in arguments.listen or [DEFAULT_ENDPOINT]]
         folder = Folder(Path(arguments.folder)) if arguments.folder else folder
         require_protection(endpoints, folder, insecure=False)
-        if len({is_encrypted(endpoint) for endpoint in endpoints}) > 1:
+        if len({endpoint.tls for endpoint in endpoints}) > 1:
             raise CommandError("a gateway's endpoints are all encrypted, or none: its hosts' are as well")
     with connected(arguments.address):
         return _act(arguments, endpoints, folder, out)
@@ -145,7 +145,7 @@ def _act(arguments: argparse.Namespace, endpoints: list[Endpoint], folder: Folde
     from farlane.fleet.cluster.cluster import Cluster
 
     if arguments.part == "up":
-        fleet = _start(arguments, is_encrypted(endpoints[0]), out)
+        fleet = _start(arguments, endpoints[0].tls, out)
         return 0 if arguments.no_gateway else _serve(arguments, fleet, endpoints, folder, out)
     fleet = Cluster()
     if arguments.part == "gateway":

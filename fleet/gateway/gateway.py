@@ -1,6 +1,7 @@
 """A gateway: to its guests a host, that leads each of them to one of a fleet's hosts.
 
-Owns the admission of a guest: what its session asks for, where it goes, and the token by which it is let in there, once.
+Owns the admission of a guest: what its session asks for, where it goes, and the ticket by which it is let in there, once.
+The gateway signs the ticket with the host's key, so that no word about a session goes from here to its host.
 The guest opens its session at that host itself, so that nothing of it goes through here. A gateway keeps no session: it
 can be started anew at any time, and there may be several (docs/explanation/fleet/README.md).
 
@@ -11,12 +12,15 @@ Source: protos/tape.md, "Gateways".
 from __future__ import annotations
 
 import logging
+import math
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
+from farlane import hosturl
 from farlane.backend.device.base import Description
 from farlane.backend.host.applicant import ANY, Applicant
 from farlane.backend.host.fairness import Terms
@@ -26,7 +30,8 @@ from farlane.backend.host.queue import Patience
 from farlane.backend.host.queue import Place as Shown
 from farlane.backend.host.session import priority_of
 from farlane.backend.security.gate import Gate
-from farlane.backend.security.tokens import Entry, digest_of, new_token
+from farlane.backend.security.tickets import Ticket, seal
+from farlane.backend.security.tokens import DIGEST_LENGTH, digest_of
 from farlane.fleet.gateway.roster import RECENT, InQueue, Place, percentiles
 from farlane.fleet.placement import book
 from farlane.fleet.placement.hosts import Request
@@ -34,6 +39,7 @@ from farlane.fleet.placement.hosts import Request
 log = logging.getLogger("farlane.gateway")
 
 COMING_SECONDS = 30.0  # for a guest to come to its host
+REACH_SECONDS = 3.0  # for a host to take a connection; one that is lost is tried again after a second
 LOOK_SECONDS = 0.2  # between two looks at the queue, while guests wait
 JUDGE_SECONDS = 0.5  # between two looks at who may still stay
 ATTEMPTS = 3  # to find a host that is there
@@ -42,10 +48,6 @@ _OLD = (
     "this is the gateway of a fleet, which leads guests to its hosts, and this guest cannot follow: its Farlane is too old for "
     "that (upgrade it), or it was led here by another gateway"
 )
-
-
-class HostGone(Exception):
-    """The host has failed, or is failing, or has no room where the fleet's list says that it has."""
 
 
 class Unavailable(Exception):
@@ -60,8 +62,8 @@ class Fleet(Protocol):
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]: ...
     def leave(self, number: int) -> None: ...
-    def expect(self, place: Place, request: Request, entry: Entry, seconds: float, guest: str) -> None:
-        """Tells the host who comes. Raises HostGone; the fleet has taken note of it where it has failed."""
+    def host_gone(self, place: Place) -> None:
+        """The host that the fleet has named takes no connection."""
 
     def guests(self) -> Mapping[str, Sequence[str]]:
         """Who has sessions, by their digests, and on which hosts."""
@@ -165,15 +167,16 @@ class Gateway(Host):
             began = time.perf_counter()
             place, waited = self._place(request, together, applicant.patience)
             try:
-                token = self._announce(place, request, terms, applicant)
-            except HostGone as gone:
-                log.warning("the host %s takes no session: %s", place.host, gone)
-                self._fleet.leave(place.number)
+                _reach(place.target.url)
+            except OSError as error:
+                log.warning("the host %s takes no connection: %s", place.host, error.strerror or error)
+                self._fleet.host_gone(place)
                 continue
+            ticket = self._ticket(place, request, terms, applicant)
             if not waited:
                 self._placing = [*self._placing[-(RECENT - 1) :], time.perf_counter() - began]
             log.info("session %d of %s goes to %s", place.number, request.owner, place.host)
-            raise Elsewhere(_name(request, place), place.target.url, token, place.target.certificate)
+            raise Elsewhere(ticket.name, place.target.url, seal(ticket, place.target.key), place.target.certificate)
         raise Refused(Reason.BUSY, f"{ATTEMPTS} hosts of the fleet took no session: try again")
 
     def close(self) -> None:
@@ -181,24 +184,21 @@ class Gateway(Host):
         self._watcher.join()
         super().close()
 
-    def _announce(self, place: Place, request: Request, terms: Terms, applicant: Applicant) -> str:
-        """Tells the host who comes; gives the token that the guest shows there. Raises HostGone."""
-        token, limits = new_token(), applicant.limits
-        entry = Entry(
-            name=_name(request, place),
-            digest=digest_of(token.encode()),
-            kind="token",
-            created=time.time(),
+    def _ticket(self, place: Place, request: Request, terms: Terms, applicant: Applicant) -> Ticket:
+        guest, limits = applicant.guest, applicant.limits
+        return Ticket(
+            number=place.number,
+            owner=request.owner,
+            expires=math.ceil(time.time() + COMING_SECONDS),
             memory=request.memory,
-            sessions=1,
             priority=request.priority,
             weight=terms.weight,
+            load=request.load,
             share=terms.share,
             payloads=limits.payloads if limits else None,
             images=limits.images if limits else None,
+            guest=guest if len(guest) in (0, DIGEST_LENGTH) else digest_of(guest.encode()),
         )
-        self._fleet.expect(place, request, entry, COMING_SECONDS, applicant.guest)
-        return token
 
     def _place(self, request: Request, limits: book.Limits, patience: Patience | None) -> tuple[Place, bool]:
         """Where the session goes, and whether it has waited for that. Raises Refused, CallGone."""
@@ -270,6 +270,8 @@ class Gateway(Host):
                         guest.wake()
 
 
-def _name(request: Request, place: Place) -> str:
-    """Of a session, in logs and at its host."""
-    return f"{request.owner}.{place.number}"
+def _reach(url: str) -> None:
+    """The host's machine is there, and its process listens. Raises OSError."""
+    found = hosturl.parse(url)
+    assert isinstance(found, hosturl.TcpUrl)
+    socket.create_connection((found.host, found.port), REACH_SECONDS).close()

@@ -8,6 +8,7 @@ Locking: one lock around the sessions' requests.
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 import threading
@@ -17,18 +18,17 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.host import Host
 from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.security import certificates, tokens
-from farlane.backend.security.expected import Expected
 from farlane.backend.security.folder import Folder
-from farlane.backend.security.tokens import Entry
+from farlane.backend.security.tickets import KEY_BYTES, Ticket, Tickets
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import TcpEndpoint
 from farlane.fleet.gateway.roster import Held, Report, Target
 from farlane.fleet.placement.hosts import Capacity, Request
 
-SWEEP_SECONDS = 1.0
 STOP_SECONDS = 5.0
 
 
@@ -51,41 +51,28 @@ class Member:
         self._lock = threading.Lock()
         self._held: dict[int, Request] = {}
         self._most_reserved = 0
-        self.expected = Expected(self._ended)
+        key = secrets.token_bytes(KEY_BYTES)
+        self._tickets = Tickets(key, self._take, self._ended)
         self._folder = Path(tempfile.mkdtemp(prefix="farlane-member-"))
         try:
             folder = self._secure(address) if encrypted else None
-            self._edge = Edge(host, folder, grace, expected=self.expected)
+            self._edge = Edge(host, folder, grace, tickets=self._tickets)
             (endpoint,) = self._edge.listen([TcpEndpoint(address, 0, encrypted)])
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         shown = b"" if folder is None else _der(folder.certificate)
-        self.target = Target(str(endpoint), shown)
-        self._closed = threading.Event()
-        self._sweeper = threading.Thread(target=self._sweep, name="farlane-member", daemon=True)
-        self._sweeper.start()
+        self.target = Target(str(endpoint), shown, key)
 
     @property
     def capacity(self) -> Capacity:
         description = self.host.description
         return Capacity(description.backend, description.total_memory, self.host.session_limit)
 
-    def expect(self, number: int, request: Request, entry: Entry, seconds: float, guest: str) -> None:
-        """Lets one session in. Raises ValueError: it is expected already, or there is no room for it."""
-        with self._lock:
-            reserved = request.memory + sum(each.memory for each in self._held.values())
-            if reserved > self.capacity.memory:
-                raise ValueError(f"the host {self.name} has reserved {reserved - request.memory} bytes already")
-            self.expected.expect(entry, seconds, guest)
-            self._held[number] = request
-            self._most_reserved = max(self._most_reserved, reserved)
-
     def end_guest(self, guest: str, why: str) -> None:
-        """Ends its sessions, and lets none in that it was to open."""
+        """Ends its sessions."""
         assert self._edge.gate is not None
-        for name in self.expected.of_guest(guest):
-            self.expected.forget(name)
+        for name in self._tickets.of_guest(guest):
             self._edge.gate.end(name, why)
 
     def held(self) -> list[Held]:
@@ -106,25 +93,29 @@ class Member:
             opened=totals.opened,
             ended={str(how): count for how, count in totals.ended.items()},
             counts=dict(totals.counts),
-            guests=sorted(self.expected.guests()),
+            guests=sorted(self._tickets.guests()),
         )
 
     def close(self) -> None:
-        self._closed.set()
-        self._sweeper.join()
         self._edge.stop(STOP_SECONDS)
         self.host.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _ended(self, name: str) -> None:
-        number = int(name.rpartition(".")[2])
+    def _take(self, ticket: Ticket) -> None:
+        """Raises Refused: what the host has is reserved. The fleet's account may be wrong for a moment; this one is not."""
+        request = Request(ticket.owner, self.host.description.backend, ticket.memory, ticket.load, ticket.priority)
         with self._lock:
-            self._held.pop(number, None)
-        self._gone(number)
+            reserved = sum(each.memory for each in self._held.values())
+            if reserved + request.memory > self.capacity.memory:
+                why = f"the host {self.name} has reserved {reserved} bytes already, and this session asks for {request.memory}"
+                raise Refused(Reason.BUSY, f"{why}: start the program again")
+            self._held[ticket.number] = request
+            self._most_reserved = max(self._most_reserved, reserved + request.memory)
 
-    def _sweep(self) -> None:
-        while not self._closed.wait(SWEEP_SECONDS):
-            self.expected.sweep()
+    def _ended(self, ticket: Ticket) -> None:
+        with self._lock:
+            self._held.pop(ticket.number, None)
+        self._gone(ticket.number)
 
     def _secure(self, address: str) -> Folder:
         folder = Folder(self._folder / "host")

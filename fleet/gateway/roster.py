@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from farlane.fleet.placement.book import Book, Limits, Placed, Policy, Queued, Refused
 from farlane.fleet.placement.hosts import Capacity, Request
 
-LEASE_SECONDS = 20.0
+LEASE_SECONDS = 40.0  # longer than a ticket is good (gateway.COMING_SECONDS)
 WAITING_SECONDS = 15.0
 SETTLING_SECONDS = 5.0
 RECENT = 1000  # times that are kept
@@ -29,6 +29,7 @@ class Target:
 
     url: str
     certificate: bytes = b""  # DER: what it shows, where its URL is encrypted
+    key: bytes = field(default=b"", repr=False)  # what tickets for it are signed with
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class InQueue:
 
 @dataclass(frozen=True)
 class Held:
-    """A session that a host has, or expects."""
+    """A session that a host has."""
 
     number: int
     request: Request
@@ -59,7 +60,7 @@ class Held:
 class Report:
     """What a host says of itself now."""
 
-    numbers: Sequence[int]  # of the sessions that it has, or expects
+    numbers: Sequence[int]  # of the sessions that it has
     sessions: int = 0
     memory_used: int = 0  # bytes that sessions have allocated
     most_reserved: int = 0  # the most that open sessions' quotas were together
@@ -164,6 +165,20 @@ class Roster:
                 self._looked[found.number] = now
                 return self._in_queue(found.number)
             return self._place(found)
+
+    def ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> list[Place | InQueue | Refused | NotYet]:
+        """Many sessions at once, in their order."""
+        found: list[Place | InQueue | Refused | NotYet] = []
+        for request, limits in asked:
+            try:
+                found.append(self.ask(request, limits))
+            except (Refused, NotYet) as answer:
+                found.append(answer)
+        return found
+
+    def leave_all(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self.leave(number)
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
         """Of sessions that have waited; None: there is no such session any more."""

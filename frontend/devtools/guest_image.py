@@ -31,6 +31,7 @@ LIBRARIES = (
 MODULES = (
     *("virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci"),
     *("failover", "net_failover", "virtio_net"),
+    *("vsock", "vmw_vsock_virtio_transport_common", "vmw_vsock_virtio_transport", "vsock_loopback"),
 )
 MULTIARCH = "x86_64-linux-gnu"
 CPIO_END = "TRAILER!!!"

@@ -48,8 +48,8 @@ class TlsHost:
     def start(self) -> None:
         """Returns when it listens."""
         read, write = os.pipe()
-        command = [*FARLANE, "serve", "--folder", str(self.folder), "--ready-fd", str(write), *self._options]
-        command += ["--listen", f"farlane+tls://127.0.0.1:{self.port}"]
+        command = [*FARLANE, "serve", "--folder", str(self.folder), "--ready-fd", str(write)]
+        command += ["--listen", f"farlane+tls://127.0.0.1:{self.port}", *self._options]  # the first line names the port
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
                 command, pass_fds=[write], stdout=subprocess.DEVNULL, stderr=log, env=self._environment()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import importlib.metadata
 import os
@@ -13,8 +14,8 @@ from pathlib import Path
 from farlane.frontend.doctor.finding import FAILED, NOTE, OK, Finding
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.frontend.errors import UserError
-from farlane.frontend.hosts import describe, parse_url
-from farlane.hosturl import TLS, HostUrl, TcpUrl, UnixUrl
+from farlane.frontend.hosts import connected, describe, parse_url
+from farlane.hosturl import VSOCK_NAME, HostUrl, TcpUrl, UnixUrl, VsockUrl
 
 SECONDS = 5.0
 SOON = datetime.timedelta(days=14)
@@ -39,8 +40,8 @@ def check_host(text: str) -> Iterator[Finding]:
 
 def _connection(url: HostUrl) -> Iterator[Finding]:
     try:
-        with connected(url) as connection:
-            if isinstance(url, TcpUrl) and url.tls:
+        with connected(url, SECONDS) as connection:
+            if not isinstance(url, UnixUrl) and url.tls:
                 yield from _certificate(url, connection)
     except socket.gaierror as error:
         text = f"the name {url.host if isinstance(url, TcpUrl) else url} cannot be resolved: {error.strerror}"
@@ -61,27 +62,13 @@ def _connection(url: HostUrl) -> Iterator[Finding]:
         yield Finding(FAILED, "host", f"{url} cannot be reached: {error.strerror or error}", "Check the address.")
 
 
-def connected(url: HostUrl) -> socket.socket:
-    """A connection to the host. Raises OSError."""
-    if isinstance(url, UnixUrl):
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.settimeout(SECONDS)
-            connection.connect(url.path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-    return socket.create_connection((url.host, url.port), SECONDS)
-
-
-def _certificate(url: TcpUrl, connection: socket.socket) -> Iterator[Finding]:
+def _certificate(url: TcpUrl | VsockUrl, connection: socket.socket) -> Iterator[Finding]:
     """The host's certificate, as this guest checks it."""
     named = os.environ.get("FARLANE_CA")
     try:
         context = ssl.create_default_context(cafile=named)
         context.set_alpn_protocols(["h2"])
-        with context.wrap_socket(connection, server_hostname=url.host) as secured:
+        with context.wrap_socket(connection, server_hostname=_name(url)) as secured:
             ends = (secured.getpeercert() or {}).get("notAfter")
     except FileNotFoundError:
         yield Finding(FAILED, "certificate", f"there is no file {named}", "--ca names the host's ca.pem: copy it here.")
@@ -91,7 +78,7 @@ def _certificate(url: TcpUrl, connection: socket.socket) -> Iterator[Finding]:
         return
     except ssl.SSLError as error:
         text = f"{url} does not speak TLS: {error.reason or error}"
-        advice = f"Give the URL that `farlane serve` prints: {url} may be {str(url).replace(TLS, 'grpc', 1)}."
+        advice = f"Give the URL that `farlane serve` prints: {url} may be {dataclasses.replace(url, tls=False)}."
         yield Finding(FAILED, "certificate", text, advice)
         return
     if isinstance(ends, str):
@@ -100,7 +87,7 @@ def _certificate(url: TcpUrl, connection: socket.socket) -> Iterator[Finding]:
             yield Finding(NOTE, "certificate", f"the certificate of {url} expires on {until:%Y-%m-%d}", RENEW)
 
 
-def _refused(url: TcpUrl, error: ssl.SSLCertVerificationError) -> Finding:
+def _refused(url: TcpUrl | VsockUrl, error: ssl.SSLCertVerificationError) -> Finding:
     if error.verify_code == EXPIRED:
         return Finding(FAILED, "certificate", f"the certificate of {url} has expired", RENEW)
     if error.verify_code == NOT_YET_VALID:
@@ -110,9 +97,14 @@ def _refused(url: TcpUrl, error: ssl.SSLCertVerificationError) -> Finding:
         text = f"the certificate of {url} is of an authority that this guest does not know"
         return Finding(FAILED, "certificate", text, "Copy the host's ca.pem here, and name it with --ca or FARLANE_CA.")
     if error.verify_code in OTHER_NAME:
-        advice = f"Use a name that is in it, or add this one on the host: `farlane host renew --name {url.host}`."
-        return Finding(FAILED, "certificate", f"the certificate of {url} is not for the name {url.host}", advice)
+        advice = f"Use a name that is in it, or add this one on the host: `farlane host renew --name {_name(url)}`."
+        return Finding(FAILED, "certificate", f"the certificate of {url} is not for the name {_name(url)}", advice)
     return Finding(FAILED, "certificate", f"the certificate of {url} is refused: {error.verify_message}", RENEW)
+
+
+def _name(url: TcpUrl | VsockUrl) -> str:
+    """For which the certificate has to be."""
+    return url.host if isinstance(url, TcpUrl) else VSOCK_NAME
 
 
 def _answer(url: HostUrl) -> Finding:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from farlane.hosturl import CHANNEL_OPTIONS, HostUrl, HostUrlError, TcpUrl, variables
+from farlane.hosturl import CHANNEL_OPTIONS, VSOCK_NAME, HostUrl, HostUrlError, VsockUrl, variables
 
 FILE_BYTES = 1 << 20  # the largest file of a token, a certificate or a key that is read
 
@@ -21,7 +21,7 @@ def open_channel(
     url: HostUrl, options: Sequence[tuple[str, Any]] = (), environment: Mapping[str, str] = os.environ
 ) -> grpc.Channel:
     """Raises HostUrlError: a file that the environment names cannot be used."""
-    if not isinstance(url, TcpUrl) or not url.tls:
+    if not url.tls:
         return grpc.insecure_channel(url.target, options=[*CHANNEL_OPTIONS, *options])
     named = environment.get(variables.CA) or ssl.get_default_verify_paths().cafile
     identity = [environment.get(name) for name in (variables.KEY, variables.CERTIFICATE)]
@@ -30,7 +30,10 @@ def open_channel(
     )
     if shown := token(environment):
         credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(shown))
-    return grpc.secure_channel(url.target, credentials, options=[("grpc.enable_http_proxy", 0), *options])
+    own: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0)]
+    if isinstance(url, VsockUrl):
+        own.append(("grpc.ssl_target_name_override", VSOCK_NAME))
+    return grpc.secure_channel(url.target, credentials, options=[*own, *options])
 
 
 def token(environment: Mapping[str, str]) -> str:

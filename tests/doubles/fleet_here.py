@@ -12,7 +12,7 @@ from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import TcpEndpoint
-from farlane.fleet.gateway.gateway import Gateway, HostGone
+from farlane.fleet.gateway.gateway import Gateway
 from farlane.fleet.gateway.member import Member
 from farlane.fleet.gateway.roster import SETTLING_SECONDS, InQueue, NotYet, Place, Roster
 from farlane.fleet.placement import spread
@@ -33,7 +33,7 @@ class FleetHere:
     ) -> None:
         self.roster = Roster(spread.choose)
         self.members: dict[str, Member] = {}
-        self.expectations: list[tuple[Place, str]] = []  # with the token's digest
+        self.places: list[Place] = []  # where sessions were led, in their order
         for number in range(hosts):
             host = Host(registry.open_device(device), session_limit=sessions)
             name = f"h{number}"
@@ -82,7 +82,9 @@ class FleetHere:
         deadline = time.monotonic() + 2 * SETTLING_SECONDS
         while True:
             try:
-                return self.roster.ask(request, limits)
+                found = self.roster.ask(request, limits)
+                self.places += [found] if isinstance(found, Place) else []
+                return found
             except NotYet:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
@@ -93,12 +95,8 @@ class FleetHere:
     def leave(self, number: int) -> None:
         self.roster.leave(number)
 
-    def expect(self, place: Place, request: Request, entry: tokens.Entry, seconds: float, guest: str) -> None:
-        self.expectations.append((place, entry.digest))
-        try:
-            self.members[place.host].expect(place.number, request, entry, seconds, guest)
-        except ValueError as error:
-            raise HostGone(str(error)) from None
+    def host_gone(self, place: Place) -> None:
+        self.roster.fail_host(place.host)
 
     def guests(self) -> dict[str, list[str]]:
         for name, member in self.members.items():

@@ -1,6 +1,7 @@
 """A real virtual machine as guest: QEMU with a Debian kernel, the shim, the launcher and programs; no Python, no NVIDIA software.
 
 `make test-vm` installs QEMU where it may and runs this. The machine reaches a host on this machine by TCP with TLS and a token.
+By vsock: tests/e2e/test_vm_vsock.py.
 """
 
 from __future__ import annotations

@@ -20,6 +20,8 @@ pub enum Listener {
     Tcp(TcpListener),
     Tls(TcpListener),
     Unix(UnixListener),
+    Vsock(socket2::Socket),
+    VsockTls(socket2::Socket),
     /// Where guests come to their rings.
     Rings(UnixListener),
 }
@@ -31,16 +33,22 @@ pub enum Kind {
     /// TCP whose bytes are encrypted (`security`).
     Tls,
     Unix,
+    Vsock,
+    VsockTls,
     Rings,
 }
 
 impl Kind {
+    pub const ALL: [Self; 6] = [Self::Tcp, Self::Tls, Self::Unix, Self::Vsock, Self::VsockTls, Self::Rings];
+
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Unix => "unix",
+            Self::Vsock => "vsock",
+            Self::VsockTls => "vsock+tls",
             Self::Rings => "rings",
         }
     }
@@ -57,14 +65,16 @@ impl Listener {
     pub unsafe fn adopt(descriptor: RawFd, kind: Kind) -> io::Result<Self> {
         // SAFETY: the caller's promise.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        if matches!(kind, Kind::Tcp | Kind::Tls) {
-            let listener = TcpListener::from(owned);
-            listener.set_nonblocking(true)?;
-            return Ok(if kind == Kind::Tls { Self::Tls(listener) } else { Self::Tcp(listener) });
-        }
-        let listener = UnixListener::from(owned);
+        let listener = socket2::Socket::from(owned);
         listener.set_nonblocking(true)?;
-        Ok(if kind == Kind::Unix { Self::Unix(listener) } else { Self::Rings(listener) })
+        Ok(match kind {
+            Kind::Tcp => Self::Tcp(listener.into()),
+            Kind::Tls => Self::Tls(listener.into()),
+            Kind::Unix => Self::Unix(listener.into()),
+            Kind::Vsock => Self::Vsock(listener),
+            Kind::VsockTls => Self::VsockTls(listener),
+            Kind::Rings => Self::Rings(listener.into()),
+        })
     }
 
     fn accept(&self, inner: &Arc<Inner>) -> io::Result<()> {
@@ -72,6 +82,8 @@ impl Listener {
             Self::Tcp(listener) => inner.connect(Socket::Tcp(listener.accept()?.0)),
             Self::Tls(listener) => inner.connect(Socket::Tls(listener.accept()?.0)),
             Self::Unix(listener) => inner.connect(Socket::Unix(listener.accept()?.0)),
+            Self::Vsock(listener) => inner.connect(Socket::Vsock(OwnedFd::from(listener.accept()?.0).into())),
+            Self::VsockTls(listener) => inner.connect(Socket::VsockTls(OwnedFd::from(listener.accept()?.0).into())),
             Self::Rings(listener) => ring::admit(inner, listener.accept()?.0),
         }
         Ok(())
@@ -81,6 +93,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) | Self::Tls(listener) => listener.as_raw_fd(),
             Self::Unix(listener) | Self::Rings(listener) => listener.as_raw_fd(),
+            Self::Vsock(listener) | Self::VsockTls(listener) => listener.as_raw_fd(),
         }
     }
 }

@@ -37,6 +37,8 @@ pub(crate) fn pass(inner: &Arc<Inner>, socket: Socket) -> io::Result<Option<Sock
         Socket::Tcp(stream) => (stream.into(), Kind::Tcp),
         Socket::Tls(stream) => (stream.into(), Kind::Tls),
         Socket::Unix(stream) => (stream.into(), Kind::Unix),
+        Socket::Vsock(stream) => (stream.into(), Kind::Vsock),
+        Socket::VsockTls(stream) => (stream.into(), Kind::VsockTls),
     };
     inner.hand(&call, connection, kind);
     Ok(None)
@@ -64,7 +66,7 @@ impl Socket {
                 stream.set_nonblocking(false)?;
                 stream.set_read_timeout(Some(PATIENCE))
             }
-            Self::Unix(stream) => {
+            Self::Unix(stream) | Self::Vsock(stream) | Self::VsockTls(stream) => {
                 stream.set_nonblocking(false)?;
                 stream.set_read_timeout(Some(PATIENCE))
             }
@@ -76,7 +78,9 @@ impl Socket {
         let mut said = [0; PREAMBLE.len() + TICKET_BYTES];
         match self {
             Self::Tcp(stream) | Self::Tls(stream) => <&TcpStream>::read_exact(&mut &*stream, &mut said)?,
-            Self::Unix(stream) => <&UnixStream>::read_exact(&mut &*stream, &mut said)?,
+            Self::Unix(stream) | Self::Vsock(stream) | Self::VsockTls(stream) => {
+                <&UnixStream>::read_exact(&mut &*stream, &mut said)?;
+            }
         }
         Ok(said.strip_prefix(&PREAMBLE).and_then(|ticket| ticket.try_into().ok()))
     }
@@ -86,7 +90,7 @@ impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         match self {
             Self::Tcp(stream) | Self::Tls(stream) => stream.as_raw_fd(),
-            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) | Self::Vsock(stream) | Self::VsockTls(stream) => stream.as_raw_fd(),
         }
     }
 }

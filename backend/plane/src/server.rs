@@ -221,7 +221,11 @@ impl Inner {
                 inner.fewer.notify_all();
             });
             let peer = socket.peer();
-            if let Err(error) = connection::serve(&inner, socket) {
+            // A peer that goes before it has said anything has looked whether the host is there.
+            if let Err(error) = connection::serve(&inner, socket).or_else(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => Ok(()),
+                _ => Err(error),
+            }) {
                 inner.warn(format_args!("the connection of {peer} cannot be served: {error}"));
             }
         };
@@ -299,6 +303,8 @@ impl Server {
             Kind::Tcp => self.inner.connect(Socket::Tcp(connection.into())),
             Kind::Tls => self.inner.connect(Socket::Tls(connection.into())),
             Kind::Unix => self.inner.connect(Socket::Unix(connection.into())),
+            Kind::Vsock => self.inner.connect(Socket::Vsock(connection.into())),
+            Kind::VsockTls => self.inner.connect(Socket::VsockTls(connection.into())),
             Kind::Rings => ring::take_over(&self.inner, connection.into()),
         }
     }

@@ -1,5 +1,9 @@
-//! A connected socket: TCP, TCP whose bytes are encrypted, or Unix.
+//! A connected socket: TCP, a Unix socket or vsock; the bytes of TCP and of vsock may be encrypted.
+//!
+//! The libraries have no type for a vsock stream. A `UnixStream` is used: it reads, writes, polls and shuts down a
+//! descriptor as every stream socket takes it. Its addresses alone are asked for by `socket2`.
 
+use socket2::SockRef;
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -11,6 +15,8 @@ pub enum Socket {
     Tcp(TcpStream),
     Tls(TcpStream),
     Unix(UnixStream),
+    Vsock(UnixStream),
+    VsockTls(UnixStream),
 }
 
 /// What HTTP/2 goes over.
@@ -26,19 +32,21 @@ impl Socket {
             Self::Tcp(stream) => of("tcp:", stream),
             Self::Tls(stream) => of("tls:", stream),
             Self::Unix(_) => "unix:".to_owned(),
+            Self::Vsock(stream) => vsock_peer("vsock", stream),
+            Self::VsockTls(stream) => vsock_peer("tls:vsock", stream),
         }
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self, Self::Tls(_) | Self::VsockTls(_))
     }
 
     /// Whether the peer may see this machine's memory. Not where its connection is encrypted: what it shows to be let
-    /// in there holds for that connection alone.
+    /// in there holds for that connection alone. A peer by vsock is another machine.
     pub(crate) fn is_of_this_machine(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.peer_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback()),
-            Self::Tls(_) => false,
+            Self::Tls(_) | Self::Vsock(_) | Self::VsockTls(_) => false,
             Self::Unix(_) => true,
         }
     }
@@ -54,10 +62,15 @@ impl Socket {
                 stream.set_nonblocking(true)?;
                 Box::new(tokio::net::TcpStream::from_std(stream)?)
             }
-            Self::Unix(stream) => {
+            Self::Unix(stream) | Self::Vsock(stream) | Self::VsockTls(stream) => {
                 stream.set_nonblocking(true)?;
                 Box::new(tokio::net::UnixStream::from_std(stream)?)
             }
         })
     }
+}
+
+fn vsock_peer(kind: &str, stream: &UnixStream) -> String {
+    let address = SockRef::from(stream).peer_addr().ok().and_then(|address| address.as_vsock_address());
+    address.map_or_else(|| format!("{kind}:"), |(cid, port)| format!("{kind}:{cid}:{port}"))
 }

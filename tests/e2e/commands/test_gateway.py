@@ -129,19 +129,19 @@ def test_tls_and_tokens(program: str, encrypted: FleetHere) -> None:
     access = encrypted.access(encrypted.token("alice", memory=3 << 20, priority=4))
     guest = Guest(encrypted.url, access=access)
     assert done(guest.run([program, "first_kernel"])).report.round_trips == 1 + 1
-    (place, digest) = encrypted.expectations[0]
+    place = encrypted.places[0]
     assert encrypted.folder is not None
     (led,) = [json.loads(line) for line in encrypted.folder.audit.read_text().splitlines()]
     assert (led["event"], led["who"], led["program"]) == ("led", "alice", "round_trips")
     assert (led["session"], led["to"]) == (f"alice.{place.number}", place.target.url)
     assert place.target.url.startswith("farlane+tls://")
     assert place.target.certificate
-    assert digest not in {each.digest for each in tokens.read(encrypted.folder)}
+    assert [each.name for each in tokens.read(encrypted.folder)] == ["alice"], "the host's is no token of the gateway"
     outcome = guest.run([program, "copy_5_mib"])
     assert outcome.status != 0, "its token's memory holds at the host, too"
     refused = Guest(encrypted.url, access=encrypted.access("farlane-guess")).run([program, "first_kernel"])
     assert "does not know the guest's token" in refused.stderr
-    assert len(encrypted.expectations) == 2
+    assert len(encrypted.places) == 2
 
 
 def test_a_token_that_is_revoked_ends_its_sessions_on_their_hosts(steady: str, encrypted: FleetHere) -> None:
@@ -160,37 +160,73 @@ def test_a_token_that_is_revoked_ends_its_sessions_on_their_hosts(steady: str, e
 def test_a_host_takes_the_session_of_the_gateway_alone(program: str, fleet: FleetHere) -> None:
     (url,) = {member.target.url for member in list(fleet.members.values())[:1]}
     outcome = Guest(url).run([program, "first_kernel"])
-    assert "only by the token that the fleet's gateway gives" in outcome.stderr
+    assert "only by the ticket that the fleet's gateway gives" in outcome.stderr
     with wire(fleet.url, hello(follows=True)) as gateway:
         found = gateway.answer.elsewhere
-        for token in ("", "farlane-guess", found.token[:-1]):
+        for token in ("", "farlane-guess", found.token[:-2]):
             with wire(found.url, hello(), token) as guess:
-                assert "only by the token" in guess.refusal
+                assert "only by the ticket" in guess.refusal
         with wire(found.url, hello(), found.token) as first:
             assert first.answer.WhichOneof("kind") == "welcome"
             with wire(found.url, hello(), found.token) as second:
                 assert "was used already" in second.refusal
         eventually(lambda: not any(member.held() for member in fleet.members.values()))
         with wire(found.url, hello(), found.token) as late:
-            assert "only by the token" in late.refusal
+            assert "was used already" in late.refusal
+        (place,) = fleet.places
+        (other,) = [member for name, member in fleet.members.items() if name != place.host]
+        with wire(other.target.url, hello(), found.token) as elsewhere:
+            assert "only by the ticket" in elsewhere.refusal, "it is for that host"
 
 
 def test_one_that_does_not_come_keeps_no_room(fleet: FleetHere, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("farlane.fleet.gateway.gateway.COMING_SECONDS", 0.2)
+    monkeypatch.setattr("farlane.fleet.gateway.gateway.COMING_SECONDS", -1.0)
+    monkeypatch.setattr("farlane.fleet.gateway.roster.LEASE_SECONDS", 0.2)
     with wire(fleet.url, hello(follows=True)) as gateway:
         found = gateway.answer.elsewhere
         assert sum(state.sessions for state in fleet.roster.state().hosts) == 1
-        time.sleep(0.3)
         with wire(found.url, hello(), found.token) as late:
-            assert "was not used in time" in late.refusal or "only by the token" in late.refusal
-    eventually(lambda: sum(state.sessions for state in fleet.roster.state().hosts) == 0)
+            assert "was not used in time" in late.refusal
+
+    def lapsed() -> bool:
+        fleet.guests()  # the hosts report
+        return sum(state.sessions for state in fleet.roster.state().hosts) == 0
+
+    eventually(lapsed)
+
+
+def test_a_host_never_reserves_more_than_it_has(fleet: FleetHere) -> None:
+    """Not even where the account of the fleet is wrong, as that of a roster that was started anew may be."""
+    fleet.gateway.quota = 3 * max(member.capacity.memory for member in fleet.members.values()) // 4
+    with wire(fleet.url, hello(follows=True)) as gateway:
+        found = gateway.answer.elsewhere
+    with wire(found.url, hello(), found.token) as session:
+        assert session.answer.WhichOneof("kind") == "welcome"
+        fleet.roster.leave(fleet.places[0].number)
+        led = []
+        for _ in fleet.members:
+            with wire(fleet.url, hello(follows=True)) as gateway:
+                led.append(gateway.answer.elsewhere)
+        (again,) = [each for each in led if each.url == found.url]
+        with wire(again.url, hello(), again.token) as second:
+            assert "has reserved" in second.refusal
+            assert second.answer.refusal.reason == pb.Refusal.BUSY
+        (member,) = [each for each in fleet.members.values() if each.target.url == found.url]
+        assert member.report().most_reserved <= member.capacity.memory
+
+
+def test_a_host_that_takes_no_connection_gets_no_session(program: str, fleet: FleetHere) -> None:
+    fleet.members["h0"].close()
+    for _ in range(2):
+        done(Guest(fleet.url).run([program, "first_kernel"]))
+    assert [state.name for state in fleet.roster.state().hosts] == ["h1"]
 
 
 def test_a_guest_that_cannot_follow_is_refused(fleet: FleetHere) -> None:
     with wire(fleet.url, hello()) as older:
         assert "this guest cannot follow: its Farlane is too old" in older.refusal
         assert older.answer.refusal.reason == pb.Refusal.VERSION
-    assert fleet.expectations == []
+    assert fleet.places == []
 
 
 def test_a_gateway_that_leads_to_a_gateway_is_not_followed_twice(program: str, fleet: FleetHere) -> None:
@@ -252,7 +288,7 @@ def test_a_roster_that_forgets_those_who_wait_is_asked_again(program: str) -> No
                 fleet.roster.add_host("h0", "a", member.capacity, member.target, held=member.held())
                 eventually(lambda: fleet.roster.state().waiting == 1)
             eventually(lambda: not member.held())
-            fleet.roster.leave(fleet.expectations[0][0].number)
+            fleet.roster.leave(fleet.places[0].number)
         done(waiting.wait())
     finally:
         fleet.close()

@@ -11,12 +11,13 @@ from farlane.frontend.commands.run import command as run_command
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import parse_url
 from farlane.frontend.sizes import parse_size
+from farlane.hosturl import FORMS
 
 
 def test_a_bad_url_says_what_a_url_is() -> None:
     with pytest.raises(UserError) as caught:
         parse_url("host:1")
-    assert "grpc://HOST:PORT, farlane+tls://HOST:PORT or unix:///PATH" in caught.value.message
+    assert FORMS in caught.value.message
 
 
 @pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("512M", 512 << 20), ("2GiB", 2 << 30), ("1 kB", 1024)])

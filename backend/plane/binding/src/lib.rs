@@ -224,7 +224,7 @@ impl Serve for Functions {
 }
 
 fn kind_of(name: &str) -> PyResult<Kind> {
-    let known = [Kind::Tcp, Kind::Tls, Kind::Unix, Kind::Rings].into_iter().find(|kind| kind.name() == name);
+    let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
     known.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no kind of socket")))
 }
 
@@ -255,7 +255,7 @@ impl Security {
 /// A server that listens.
 ///
 /// Args:
-///     listeners: (file descriptor of a listening socket, "tcp", "tls", "unix" or "rings"); the server owns them from now on.
+///     listeners: (file descriptor of a listening socket, what it is for: `Kind`); the server owns them from now on.
 ///     serve: is given each call, on a thread of the call's own, and finishes it.
 ///     cancelled: is given a call that was cancelled while its thread is busy elsewhere.
 ///     warn: is given a text for the log.

@@ -4,6 +4,7 @@ use super::*;
 use crate::call::{Code, Received};
 use crate::codec::Raw;
 use hyper_util::rt::TokioIo;
+use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixListener;
 use tonic::transport::{Channel, Uri};
 
@@ -35,9 +36,19 @@ fn start(name: &str, spawn: Spawn) -> (Server, String) {
 }
 
 async fn call(path: String, messages: Vec<&'static [u8]>) -> Result<Vec<bytes::Bytes>, Status> {
+    call_by(move || tokio::net::UnixStream::connect(path.clone()), messages).await
+}
+
+async fn call_by<F>(
+    connect: impl Fn() -> F + Send + 'static,
+    messages: Vec<&'static [u8]>,
+) -> Result<Vec<bytes::Bytes>, Status>
+where
+    F: std::future::Future<Output = io::Result<tokio::net::UnixStream>> + Send + 'static,
+{
     let connector = tower::service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { tokio::net::UnixStream::connect(path).await.map(TokioIo::new) }
+        let connecting = connect();
+        async move { connecting.await.map(TokioIo::new) }
     });
     let channel = Channel::from_static("http://localhost").connect_with_connector(connector).await;
     let mut client = tonic::client::Grpc::new(channel.map_err(|error| Status::unavailable(error.to_string()))?);
@@ -63,6 +74,34 @@ fn messages_come_and_go_in_order() {
     assert_eq!(answers, ["one", "", "three"]);
     server.stop(Duration::from_secs(5));
     assert_eq!(server.calls(), 0);
+}
+
+/// By the loopback of vsock, where this machine has it; FARLANE_NEEDS_VSOCK as for the client's tests (client/src/tests/vsock.rs).
+#[test]
+fn messages_come_and_go_over_vsock() {
+    use socket2::{Domain, SockAddr, Socket, Type};
+    const LOOPBACK: u32 = 1;
+    let Ok(listener) = Socket::new(Domain::VSOCK, Type::STREAM, None)
+        .and_then(|socket| socket.bind(&SockAddr::vsock(LOOPBACK, u32::MAX)).map(|()| socket))
+    else {
+        assert!(std::env::var_os("FARLANE_NEEDS_VSOCK").is_none(), "this machine has no loopback of vsock");
+        println!("not run: this machine has no loopback of vsock");
+        return;
+    };
+    listener.listen(8).expect("listens");
+    let address = listener.local_addr().expect("an address");
+    // SAFETY: the descriptor is open, listens, and is given away.
+    let adopted = unsafe { Listener::adopt(OwnedFd::from(listener).into_raw_fd(), Kind::Vsock) }.expect("adopted");
+    let server = Server::start(Options::default(), Box::new(Echo), vec![adopted]).expect("started");
+    let connect = move || {
+        let socket = Socket::new(Domain::VSOCK, Type::STREAM, None)?;
+        socket.connect(&address)?;
+        socket.set_nonblocking(true)?;
+        tokio::net::UnixStream::from_std(OwnedFd::from(socket).into())
+    };
+    let answers = run(call_by(move || std::future::ready(connect()), vec![b"one", b"", b"three"])).expect("answered");
+    assert_eq!(answers, ["one", "", "three"]);
+    server.stop(Duration::from_secs(5));
 }
 
 #[test]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 import stat
 from pathlib import Path
 
 import pytest
-from farlane.backend.server.endpoint import EndpointError, TcpEndpoint, UnixEndpoint, parse
+from farlane.backend.server.endpoint import FORMS, EndpointError, TcpEndpoint, UnixEndpoint, VsockEndpoint, parse
+from farlane.hosturl import ANY_CID
 
 
 def test_what_is_parsed_can_be_listened_on() -> None:
     assert parse("grpc://localhost:0") == TcpEndpoint("localhost", 0)
     assert parse("unix:///run/farlane.sock") == UnixEndpoint("/run/farlane.sock")
     assert str(parse("grpc://[::1]:7070")) == "grpc://[::1]:7070"
-    with pytest.raises(
-        EndpointError, match=r"'7070' is no host URL: use grpc://HOST:PORT, farlane\+tls://HOST:PORT or unix:///PATH"
-    ):
+    assert parse("vsock+tls://2:7070") == VsockEndpoint(2, 7070, tls=True)
+    with pytest.raises(EndpointError, match=f"'7070' is no host URL: use {re.escape(FORMS)}"):
         parse("7070")
 
 
@@ -41,6 +43,27 @@ class TestTcp:
     def test_unknown_host(self) -> None:
         with pytest.raises(EndpointError, match="unknown host"):
             TcpEndpoint("no-such-host.invalid", 1).listen()
+
+
+class TestVsock:
+    def test_free(self) -> None:
+        try:
+            socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM).close()
+        except OSError as error:
+            pytest.skip(f"this machine has no vsock: {error}")
+        bound, listener = VsockEndpoint(ANY_CID, 0).listen()
+        with listener:
+            assert listener.getsockname() == (ANY_CID, bound.port)
+            with pytest.raises(EndpointError, match="in use"):
+                bound.listen()
+
+    def test_no_vsock_here(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def none(*_: object) -> socket.socket:
+            raise OSError(errno.EAFNOSUPPORT, "")
+
+        monkeypatch.setattr(socket, "socket", none)
+        with pytest.raises(EndpointError, match=r"this machine has no vsock .*modprobe vhost_vsock"):
+            VsockEndpoint(2, 7070).listen()
 
 
 class TestUnix:

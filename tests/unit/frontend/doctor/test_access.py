@@ -84,7 +84,7 @@ def test_an_address_that_is_wrong(url: str, check: str, text: str, problem: Only
 
 
 def test_a_host_that_does_not_answer(problem: Only, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(_: HostUrl) -> socket.socket:
+    def late(_: HostUrl, __: float) -> socket.socket:
         raise TimeoutError
 
     monkeypatch.setattr(access, "connected", late)

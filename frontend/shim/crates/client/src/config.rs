@@ -1,6 +1,6 @@
 //! How a session is to be opened: the endpoint, the mode of deferral, the flush rules, from the environment or by hand.
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, FORMS};
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
@@ -243,11 +243,9 @@ impl Config {
     pub fn from_variables<V: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<V>) -> Result<Self, ConfigError> {
         let text = |name: &str| text_of(&variable, name);
         let Some(host) = text("FARLANE_HOST")? else {
-            return Err(ConfigError(
-                "FARLANE_HOST is not set: start the program with `farlane run`, or set it to grpc://NAME:PORT or \
-                 unix:///PATH"
-                    .to_owned(),
-            ));
+            return Err(ConfigError(format!(
+                "FARLANE_HOST is not set: start the program with `farlane run`, or set it to {FORMS}"
+            )));
         };
         let mut config = Self::new(host.parse()?);
         if let Some(mode) = text("FARLANE_DEFER")? {

@@ -7,6 +7,13 @@ use std::str::FromStr;
 
 const PLAIN: &str = "grpc://";
 const TLS: &str = "farlane+tls://";
+const VSOCK: &str = "vsock://";
+const VSOCK_TLS: &str = "vsock+tls://";
+/// The name for which the certificate of a host on vsock is valid.
+const VSOCK_NAME: &str = "localhost";
+
+pub(crate) const FORMS: &str =
+    "grpc://NAME:PORT, farlane+tls://NAME:PORT, unix:///PATH, vsock://CID:PORT or vsock+tls://CID:PORT";
 
 /// Where the host listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,17 +25,37 @@ pub enum Endpoint {
         tls: bool,
     },
     Unix(PathBuf),
+    /// A connection between a virtual machine and its hypervisor's machine. `tls`: as for TCP, by the name "localhost".
+    Vsock {
+        cid: u32,
+        port: u32,
+        tls: bool,
+    },
 }
 
 impl Endpoint {
-    /// Whether what is sent stays on this machine.
+    /// Whether what is sent stays on this machine, virtual ones on it included.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Unix(_) => true,
+            Self::Unix(_) | Self::Vsock { .. } => true,
             Self::Tcp { host, .. } => {
                 host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
             }
+        }
+    }
+
+    /// Whether what is sent is encrypted, and the host proves its name.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Self::Tcp { tls: true, .. } | Self::Vsock { tls: true, .. })
+    }
+
+    /// For which the host's certificate is valid, where it shows one.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Tcp { host, .. } => host,
+            Self::Unix(_) | Self::Vsock { .. } => VSOCK_NAME,
         }
     }
 }
@@ -37,11 +64,7 @@ impl FromStr for Endpoint {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = |what: &str| {
-            Err(ConfigError(format!(
-                "\"{text}\" {what}: the host is grpc://NAME:PORT, farlane+tls://NAME:PORT or unix:///PATH (FARLANE_HOST)"
-            )))
-        };
+        let wrong = |what: &str| Err(ConfigError(format!("\"{text}\" {what}: the host is {FORMS} (FARLANE_HOST)")));
         if let Some(path) = text.strip_prefix("unix://") {
             return if path.starts_with('/') && !path.ends_with('/') && !path.contains('\0') {
                 Ok(Self::Unix(PathBuf::from(path)))
@@ -49,11 +72,15 @@ impl FromStr for Endpoint {
                 wrong("does not name an absolute path")
             };
         }
-        let (address, tls) = match (text.strip_prefix(PLAIN), text.strip_prefix(TLS)) {
-            (Some(address), _) => (address, false),
-            (_, Some(address)) => (address, true),
-            (None, None) => return wrong("is not the address of a host"),
-        };
+        if let Some((address, tls)) = scheme(text, VSOCK, VSOCK_TLS) {
+            let (cid, port) = address.strip_suffix('/').unwrap_or(address).split_once(':').unwrap_or((address, ""));
+            return match (number(cid), number(port)) {
+                (Some(cid), Some(port)) if port != 0 => Ok(Self::Vsock { cid, port, tls }),
+                (None, _) => wrong("has no valid CID"),
+                _ => wrong("has no valid port"),
+            };
+        }
+        let Some((address, tls)) = scheme(text, PLAIN, TLS) else { return wrong("is not the address of a host") };
         let Some((host, port)) = address.strip_suffix('/').unwrap_or(address).rsplit_once(':') else {
             return wrong("has no port");
         };
@@ -73,6 +100,17 @@ impl FromStr for Endpoint {
     }
 }
 
+/// What follows the scheme, and whether it is the encrypted one.
+fn scheme<'a>(text: &'a str, plain: &str, tls: &str) -> Option<(&'a str, bool)> {
+    text.strip_prefix(plain).map(|rest| (rest, false)).or_else(|| text.strip_prefix(tls).map(|rest| (rest, true)))
+}
+
+/// A CID or a port of vsock; the highest one stands for any.
+fn number(text: &str) -> Option<u32> {
+    let digits = (1..=10).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_digit());
+    text.parse().ok().filter(|&number| digits && number != u32::MAX)
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,6 +123,7 @@ impl fmt::Display for Endpoint {
                 }
             }
             Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Vsock { cid, port, tls } => write!(f, "{}{cid}:{port}", if *tls { VSOCK_TLS } else { VSOCK }),
         }
     }
 }
@@ -108,6 +147,11 @@ mod tests {
                 [kind @ ("tcp" | "tls"), host, port] => {
                     Some(Endpoint::Tcp { host: host.into(), port: port.parse().unwrap(), tls: kind == "tls" })
                 }
+                [kind @ ("vsock" | "vsock+tls"), cid, port] => Some(Endpoint::Vsock {
+                    cid: cid.parse().unwrap(),
+                    port: port.parse().unwrap(),
+                    tls: kind == "vsock+tls",
+                }),
                 ["unix", path] => Some(Endpoint::Unix(path.into())),
                 ["refused"] => None,
                 _ => panic!("{line}"),
@@ -126,6 +170,7 @@ mod tests {
     fn local_endpoints_are_known() {
         for (text, local) in [
             ("unix:///s", true),
+            ("vsock://2:1", true),
             ("grpc://localhost:1", true),
             ("grpc://127.0.0.2:1", true),
             ("grpc://[::1]:1", true),
@@ -148,6 +193,8 @@ mod tests {
             ("grpc://a/b:80", "host name"),
             ("grpc://::1:80", "host name"),
             ("unix://relative", "absolute"),
+            ("vsock://host:1", "valid CID"),
+            ("vsock://2", "valid port"),
             ("", "not the address"),
         ] {
             let message = endpoint(text).expect_err(text);

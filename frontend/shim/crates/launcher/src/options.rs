@@ -10,7 +10,8 @@ usage: farlane-run [OPTION ...] -- PROGRAM [ARGUMENT ...]
 
 Runs a program with its CUDA calls going to a Farlane host.
 
-  --host URL            a running `farlane serve`: grpc://HOST:PORT, farlane+tls://HOST:PORT or unix:///PATH
+  --host URL            a running `farlane serve`: grpc://HOST:PORT, farlane+tls://HOST:PORT,
+                        unix:///PATH, vsock://CID:PORT or vsock+tls://CID:PORT
                         (default: FARLANE_HOST)
   --ca FILE             the host's ca.pem, for farlane+tls:// (default: FARLANE_CA, else the system's)
   --token-file FILE     a file with the guest's token (default: FARLANE_TOKEN_FILE)

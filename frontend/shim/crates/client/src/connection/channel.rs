@@ -31,7 +31,7 @@ pub(crate) async fn open_channel(
             let plain = Endpoint::Tcp { host: host.clone(), port: *port, tls: false };
             plain.to_string().replacen("grpc://", "http://", 1)
         }
-        Endpoint::Unix(_) => "http://localhost".to_owned(),
+        Endpoint::Unix(_) | Endpoint::Vsock { .. } => "http://localhost".to_owned(),
     };
     let mut stream = Some(stream);
     let connector = tower::service_fn(move |_: Uri| {
@@ -55,7 +55,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 pub(crate) fn adopt(socket: Socket, full: Arc<AtomicBool>) -> io::Result<Gauged> {
     let socket: Box<dyn Bytes> = match socket {
         Socket::Tcp(stream) => Box::new(TcpStream::from_std(stream)?),
-        Socket::Unix(stream) => Box::new(UnixStream::from_std(stream)?),
+        Socket::Unix(stream) | Socket::Vsock { stream, .. } => Box::new(UnixStream::from_std(stream)?),
     };
     Ok(Gauged { socket, full })
 }

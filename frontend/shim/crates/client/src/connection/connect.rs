@@ -1,12 +1,16 @@
-//! Makes the connection: TCP or a Unix socket, with the options a session wants. Blocking; runs on the background
+//! Makes the connection: TCP, a Unix socket or vsock, with the options a session wants. Blocking; runs on the background
 //! thread.
+//!
+//! The libraries have no type for a vsock stream. A `UnixStream` is used: it reads, writes, polls and shuts down a
+//! descriptor as every stream socket takes it.
 
 use crate::connection::security::Credentials;
 use crate::error::{OpenError, OpenReason};
 use crate::Endpoint;
+use socket2::{Domain, SockAddr, Type};
 use std::io::{self, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +21,7 @@ use std::time::{Duration, Instant};
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Vsock { stream: UnixStream, cid: u32, port: u32 },
 }
 
 /// Where a connection has led.
@@ -24,6 +29,10 @@ pub(crate) enum Address {
     /// Not its name: another host may have that, too.
     Tcp(SocketAddr),
     Unix(PathBuf),
+    Vsock {
+        cid: u32,
+        port: u32,
+    },
 }
 
 /// A connection that is being made, and what it is made with.
@@ -55,6 +64,7 @@ impl Socket {
                 let path = stream.peer_addr()?.as_pathname().map(PathBuf::from);
                 path.map(Address::Unix).ok_or_else(|| ErrorKind::AddrNotAvailable.into())
             }
+            &Self::Vsock { cid, port, .. } => Ok(Address::Vsock { cid, port }),
         }
     }
 }
@@ -75,6 +85,12 @@ pub(crate) fn connect_again(address: &Address, words: &[u8], deadline: Instant) 
             stream.set_nonblocking(true)?;
             Ok(Socket::Unix(stream))
         }
+        &Address::Vsock { cid, port } => {
+            let mut stream = connect_vsock(cid, port, deadline)?;
+            stream.write_all(words)?;
+            stream.set_nonblocking(true)?;
+            Ok(Socket::Vsock { stream, cid, port })
+        }
     }
 }
 
@@ -82,7 +98,7 @@ impl AsRawFd for Socket {
     fn as_raw_fd(&self) -> RawFd {
         match self {
             Self::Tcp(stream) => stream.as_raw_fd(),
-            Self::Unix(stream) => stream.as_raw_fd(),
+            Self::Unix(stream) | Self::Vsock { stream, .. } => stream.as_raw_fd(),
         }
     }
 }
@@ -101,6 +117,10 @@ pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Socket, 
         Endpoint::Unix(path) => {
             UnixStream::connect(path).and_then(|stream| stream.set_nonblocking(true).map(|()| stream)).map(Socket::Unix)
         }
+        &Endpoint::Vsock { cid, port, .. } => connect_vsock(cid, port, deadline).and_then(|stream| {
+            stream.set_nonblocking(true)?;
+            Ok(Socket::Vsock { stream, cid, port })
+        }),
     };
     result.map_err(|error| explain(endpoint, &error))
 }
@@ -121,6 +141,14 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream
         }
     }
     Err(last)
+}
+
+/// Blocking. The system itself waits for two seconds at most.
+fn connect_vsock(cid: u32, port: u32, deadline: Instant) -> io::Result<UnixStream> {
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let socket = socket2::Socket::new(Domain::VSOCK, Type::STREAM, None)?;
+    socket.connect_timeout(&SockAddr::vsock(cid, port), left)?;
+    Ok(OwnedFd::from(socket).into())
 }
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
@@ -147,7 +175,16 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 
 fn explain(endpoint: &Endpoint, error: &io::Error) -> OpenError {
     let start = "start one with `farlane serve`, or check FARLANE_HOST";
+    let by_vsock = matches!(endpoint, Endpoint::Vsock { .. });
     let (reason, what) = match error.kind() {
+        // A hypervisor answers for a port on which no process listens.
+        ErrorKind::ConnectionReset if by_vsock => (OpenReason::Unreachable, format!("no host listens there; {start}")),
+        _ if by_vsock
+            && matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EAFNOSUPPORT | libc::ENETUNREACH)) =>
+        {
+            let why = "this machine has no vsock: give it one (for QEMU -device vhost-vsock-pci, for libvirt <vsock>)";
+            (OpenReason::Unreachable, format!("{why}, or use the host's network address"))
+        }
         ErrorKind::ConnectionRefused => (OpenReason::Unreachable, format!("no host listens there; {start}")),
         ErrorKind::NotFound if matches!(endpoint, Endpoint::Unix(_)) => {
             (OpenReason::Unreachable, format!("there is no such socket; {start}"))

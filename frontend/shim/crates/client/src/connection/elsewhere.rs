@@ -14,10 +14,12 @@ use crate::{Endpoint, OpenError};
 /// # Errors
 /// The answer cannot be followed; why.
 pub(crate) fn follow(gateway: &Endpoint, answer: &Elsewhere) -> Result<(Endpoint, Credentials), String> {
-    let encrypted = matches!(gateway, Endpoint::Tcp { tls: true, .. });
+    let encrypted = gateway.is_encrypted();
     let endpoint: Endpoint = answer.url.parse().map_err(|_| "it names no address of a host".to_owned())?;
     let credentials = match &endpoint {
-        Endpoint::Unix(_) => return Err("it leads to a socket of the guest's own machine".to_owned()),
+        Endpoint::Unix(_) | Endpoint::Vsock { .. } => {
+            return Err("it leads to a socket of the guest's own machine".to_owned());
+        }
         Endpoint::Tcp { tls: true, .. } => Credentials::pinned(&answer.certificate, &answer.token)?,
         Endpoint::Tcp { tls: false, .. } if encrypted => {
             return Err("it leads to a host without encryption".to_owned());
@@ -97,6 +99,8 @@ mod tests {
             (PLAIN, answer("", "once", b""), "names no address"),
             (PLAIN, answer("http://host:2", "once", b""), "names no address"),
             (PLAIN, answer("unix:///run/docker.sock", "once", b""), "own machine"),
+            (PLAIN, answer("vsock://2:22", "once", b""), "own machine"),
+            (TLS, answer("vsock+tls://2:22", "once", b"der"), "own machine"),
             (PLAIN, answer("grpc://host:2", "", b""), "no token"),
             (PLAIN, answer("grpc://host:2", "two words", b""), "no token"),
             (TLS, answer("grpc://host:2", "once", b""), "without encryption"),
@@ -122,6 +126,7 @@ mod tests {
             "grpc://",
             "farlane+tls://",
             "unix://",
+            "vsock://",
             "/",
             "host",
             "[::1]",

@@ -67,9 +67,10 @@ pub(crate) async fn enter(
     let socket = connect::connect_again(address, &words(ticket), deadline).map_err(|error| broken(&error))?;
     let descriptor = socket.as_raw_fd();
     // The process has neither the host's key nor what the guest has shown to the host.
-    let own = match endpoint {
-        Endpoint::Tcp { tls: true, .. } => Credentials::of_process(welcome).map_err(|why| broken(&why))?,
-        _ => Credentials::default(),
+    let own = if endpoint.is_encrypted() {
+        Credentials::of_process(welcome).map_err(|why| broken(&why))?
+    } else {
+        Credentials::default()
     };
     let stream = security::secure(endpoint, socket, own.tls.as_ref(), full).await?;
     let channel = open_channel(endpoint, stream).await.map_err(|error| broken(&root_cause(&error)))?;

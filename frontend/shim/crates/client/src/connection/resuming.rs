@@ -73,11 +73,10 @@ impl Resumption {
         welcome: &Welcome,
         has_process: bool,
     ) -> Result<Option<Self>, OpenError> {
-        let Endpoint::Tcp { tls, .. } = &config.endpoint else { return Ok(None) };
-        if welcome.resume_secret.is_empty() {
+        if matches!(config.endpoint, Endpoint::Unix(_)) || welcome.resume_secret.is_empty() {
             return Ok(None);
         }
-        let process = match (has_process, tls) {
+        let process = match (has_process, config.endpoint.is_encrypted()) {
             (false, _) => None,
             (true, false) => Some(Credentials::default()),
             (true, true) => {

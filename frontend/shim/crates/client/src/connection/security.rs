@@ -98,10 +98,13 @@ impl Tls {
 /// # Errors
 /// A file that cannot be used.
 pub(crate) fn credentials(config: &Config) -> Result<Credentials, OpenError> {
-    let Endpoint::Tcp { host, tls: true, .. } = &config.endpoint else { return Ok(Credentials::default()) };
+    if !config.endpoint.is_encrypted() {
+        return Ok(Credentials::default());
+    }
+    let host = config.endpoint.name();
     let local =
         |why: String| OpenError::new(OpenReason::Local, format!("cannot connect to {}: {why}", config.endpoint));
-    let name = ServerName::try_from(host.clone())
+    let name = ServerName::try_from(host.to_owned())
         .map_err(|_| local(format!("\"{host}\" is no name that a certificate can have")))?;
     let own = client_config(&config.access).map_err(local)?;
     let token = config.access.token.as_ref().map(read_token).transpose().map_err(local)?;
@@ -149,9 +152,11 @@ fn refused(endpoint: &Endpoint, error: &io::Error) -> OpenError {
                 "its certificate has expired: renew it on the host with `farlane host renew`".to_owned()
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "its certificate is for another name: connect by that one, or add this one on the host with `farlane \
-                 host renew --name`"
-                    .to_owned()
+                let name = endpoint.name();
+                format!(
+                    "its certificate is not for the name {name}: connect by one that it is for, or add this one on the \
+                     host with `farlane host renew --name {name}`"
+                )
             }
             other => format!("its certificate is not valid ({other})"),
         },

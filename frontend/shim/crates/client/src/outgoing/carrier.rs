@@ -160,6 +160,7 @@ fn place(config: &Config, address: &Address, welcome: &Welcome) -> Result<Socket
             beside.push(SUFFIX);
             SocketAddr::from_pathname(PathBuf::from(beside)).map_err(|error| error.to_string())
         }
+        (_, Address::Vsock { .. }) => Err("it is reached by vsock, and is another machine".to_owned()),
         (_, Address::Tcp(peer)) if !peer.ip().to_canonical().is_loopback() => {
             Err("it is reached by another address than this machine's loopback".to_owned())
         }
@@ -200,6 +201,8 @@ mod tests {
             assert!(place(&tcp, &Address::Tcp(address), &welcome(name)).is_err(), "{address} {name}");
         }
         assert!(place(&tcp, &Address::Tcp(near), &welcome(&"farlane-rings-".repeat(20))).is_err(), "too long");
+        let vsock = Address::Vsock { cid: 2, port: 1 };
+        assert!(place(&config("vsock://2:1"), &vsock, &welcome("farlane-rings-1")).is_err(), "another machine");
         let unix = place(&config("unix:///tmp/a"), &Address::Unix("/tmp/a".into()), &welcome("farlane-rings-1"));
         assert_eq!(unix.expect("a place").as_pathname(), Some("/tmp/a.rings".as_ref()));
     }

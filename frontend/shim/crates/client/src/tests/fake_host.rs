@@ -4,6 +4,7 @@
 //! in `Seen`. It answers like a good host unless told otherwise: bytes of a READ are `pattern` of their offset.
 
 use super::expander::Expander;
+use super::listening::At;
 use crate::generated_farlane_v1::session_service_server::{SessionService, SessionServiceServer};
 use crate::generated_farlane_v1::{
     guest_message, host_message, refusal, Elsewhere, GuestMessage, Hello, HostMessage, Refusal, Reply, Tape, Welcome,
@@ -12,15 +13,13 @@ use crate::Endpoint;
 use parking_lot::Mutex;
 use prost::Message;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::Duration;
 use tape::operations::code;
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc::{unbounded_channel, UnboundedSender};
 use tokio::sync::{watch, Notify};
-use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream, UnixListenerStream};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -111,17 +110,22 @@ pub(super) struct FakeHost {
 
 impl FakeHost {
     pub(super) fn start(behaviour: Behaviour) -> Self {
-        Self::start_at(behaviour, None)
+        Self::start_at(behaviour, At::Tcp)
     }
 
     pub(super) fn start_unix(behaviour: Behaviour) -> Self {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("farlane-fake-{}-{number}.sock", std::process::id()));
-        Self::start_at(behaviour, Some(path))
+        Self::start_at(behaviour, At::Unix(path))
     }
 
-    fn start_at(behaviour: Behaviour, unix: Option<PathBuf>) -> Self {
+    /// `listener`: of vsock's loopback (`vsock::loopback`).
+    pub(super) fn start_vsock(behaviour: Behaviour, listener: socket2::Socket) -> Self {
+        Self::start_at(behaviour, At::Vsock(listener))
+    }
+
+    fn start_at(behaviour: Behaviour, at: At) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let gate = behaviour.gate.clone();
         let stop = Arc::new(Notify::new());
@@ -136,26 +140,7 @@ impl FakeHost {
                     .initial_stream_window_size(8 << 20)
                     .initial_connection_window_size(16 << 20)
                     .add_service(service);
-                match unix {
-                    None => {
-                        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-                        let port = listener.local_addr().expect("address").port();
-                        ready.send(Endpoint::Tcp { host: "127.0.0.1".to_owned(), port, tls: false }).expect("test waits");
-                        tokio::select! {
-                            served = router.serve_with_incoming(TcpListenerStream::new(listener)) => served.expect("serve"),
-                            () = stopped.notified() => {}
-                        }
-                    }
-                    Some(path) => {
-                        let listener = UnixListener::bind(&path).expect("bind");
-                        ready.send(Endpoint::Unix(path.clone())).expect("test waits");
-                        tokio::select! {
-                            served = router.serve_with_incoming(UnixListenerStream::new(listener)) => served.expect("serve"),
-                            () = stopped.notified() => {}
-                        }
-                        let _ = std::fs::remove_file(path);
-                    }
-                }
+                at.serve(router, &ready, &stopped).await;
             });
             // Dropping the runtime closes every connection, as the death of a host would.
         });

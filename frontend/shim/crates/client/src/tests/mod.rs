@@ -9,11 +9,13 @@ mod failures;
 mod fake_host;
 mod flow;
 mod hostile;
+mod listening;
 mod loops;
 mod opening;
 mod recorded_reads;
 mod round_trips;
 mod threads;
+mod vsock;
 
 use crate::{Config, HelloInfo, Mode, Session};
 use fake_host::FakeHost;

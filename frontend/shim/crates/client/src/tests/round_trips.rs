@@ -6,7 +6,7 @@ use crate::{Answer, CallSummary, Destination, Failure, Mode, Session};
 use std::collections::HashMap;
 use tape::operations::{self, code};
 
-fn memset(session: &Session, number: u32) {
+pub(super) fn memset(session: &Session, number: u32) {
     session.defer(|w| operations::memset(w, 0x1000, 0, 4, 1, number, 1, 1)).expect("deferred");
 }
 
@@ -14,7 +14,7 @@ fn synchronize(session: &Session) -> Result<Answer, Failure> {
     session.request(operations::device_synchronize)
 }
 
-fn read(session: &Session, pitch: usize, width: usize, height: usize) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(session: &Session, pitch: usize, width: usize, height: usize) -> Result<Vec<u8>, Failure> {
     let mut memory = vec![0xee_u8; pitch * height];
     let destination = Destination { ptr: memory.as_mut_ptr(), pitch, width, height };
     let (width, height) = (width as u64, height as u64);
