@@ -321,7 +321,17 @@ class Host:
         try:
             digests, entrance, resumption = greeting.module_digests, applicant.entrance, applicant.resumption
             return self.device.open(
-                name, tape_version, most, checks, images, digests, entrance, resumption, applicant.guest, payloads, arrival
+                name,
+                tape_version,
+                most,
+                checks,
+                images,
+                digests,
+                entrance,
+                resumption,
+                applicant.guest,
+                payloads,
+                arrival,
             )
         except BaseException:
             images.close()

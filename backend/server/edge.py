@@ -178,6 +178,8 @@ def _security(folder: Folder) -> Security:
         return Security(*map(str, (folder.certificate, folder.key, folder.authority)))
     except OSError as error:
         raise SecurityError(f"the host's certificate in {folder.path} cannot be used: {error}") from None
+
+
 def _kind(endpoint: Endpoint) -> Kind:
     match endpoint:
         case UnixEndpoint():
