@@ -85,7 +85,15 @@ impl Sliced {
             .into_iter()
             .map(|made| made.map(|(record, fillings, fills)| Made { record, fillings: fillings.into(), fills }));
         let calls = calls.collect();
-        Ok(Self { number, template, slice: Arc::new(slice), calls, slots: slots.into(), content: content.into(), slice_bytes })
+        Ok(Self {
+            number,
+            template,
+            slice: Arc::new(slice),
+            calls,
+            slots: slots.into(),
+            content: content.into(),
+            slice_bytes,
+        })
     }
 
     /// Begins the loop with these inputs.
