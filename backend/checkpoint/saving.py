@@ -147,8 +147,8 @@ def _objects(saved: pb.SavedSession, resources: Resources, offers: Offers) -> No
         saved.payloads.add(number=number, blob=offers.offer(bytes(resources.payloads.get(number))))
     for table in tables(resources):
         for handle, code, message in table.poisoned():
-            module = owners.get((table.kind, handle), 0)
-            saved.poisoned.add(kind=table.kind, handle=handle, code=code, message=message, module=module)
+            owner = owners.get((table.kind, handle), 0)
+            saved.poisoned.add(kind=table.kind, handle=handle, code=code, message=message, module=owner)
     for address, size, code, message in resources.poisoned.all():
         saved.poisoned_ranges.add(address=address, size=size, code=code, message=message)
 

@@ -266,7 +266,7 @@ class Service:
         """A session from its guest's first message to its end. `welcome` says that it may begin, or go on."""
         session = admission.session
         entry = self.registry.of(session.name)
-        ended = _FAILED
+        pausing, ended = None if entry is None else entry.pausing, _FAILED
         with self._lock:
             self._running[call.number] = session
         try:
@@ -279,7 +279,7 @@ class Service:
             )
             welcome()
             if isinstance(session, Session):
-                ended = hold(session.name, lambda: converse(admission, call, entry and entry.pausing))
+                ended = hold(session.name, lambda: converse(admission, call, pausing))
             else:
                 ended = attend(session, admission.manifests, call)
         except CallGone as error:
