@@ -58,35 +58,56 @@ class Offers:
         return digest
 
 
-def offer_pages(mapped: Sequence[tuple[int, int]], offers: Offers) -> list[Run]:
-    """The pages of these ranges that are not zero."""
-    runs: list[Run] = []
-    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for start, end in mapped:
-            for place in range(start, end, _PIECE):
-                _offer_piece(memory, place, min(_PIECE, end - place), offers, runs)
-    finally:
-        os.close(memory)
-    return runs
+class Reader:
+    """Reads the pages of a session, again and again: what has not changed since it was read last is not hashed again.
+
+    That is found by comparing with a copy, which is faster; `keeps` says whether copies are kept.
+    """
+
+    def __init__(self, offers: Offers, *, keeps: bool) -> None:
+        self._offers = offers
+        self._keeps = keeps
+        self._seen: dict[int, tuple[bytes, list[Run]]] = {}
+
+    def read(self, mapped: Sequence[tuple[int, int]]) -> list[Run]:
+        """The pages of these ranges that are not zero."""
+        runs: list[Run] = []
+        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for start, end in mapped:
+                for place in range(start, end, _PIECE):
+                    for run in self._piece(memory, place, min(_PIECE, end - place)):
+                        _add(runs, run)
+        finally:
+            os.close(memory)
+        return runs
+
+    def _piece(self, memory: int, place: int, size: int) -> list[Run]:
+        try:
+            piece = os.pread(memory, size, place)
+        except OSError:  # it has ended meanwhile
+            return []
+        if piece == _ZERO_PIECE:
+            return []
+        before, runs = self._seen.get(place, (b"", []))
+        if piece == before:
+            return runs
+        runs = []
+        for at in range(0, len(piece) - PAGE + 1, PAGE):
+            page = piece[at : at + PAGE]
+            if page != _ZERO_PAGE:
+                _add(runs, Run(place + at, self._offers.page(page)))
+        if self._keeps:
+            self._seen[place] = piece, runs
+        return runs
 
 
-def _offer_piece(memory: int, place: int, size: int, offers: Offers, runs: list[Run]) -> None:
-    try:
-        piece = os.pread(memory, size, place)
-    except OSError:  # it has ended meanwhile
-        return
-    if piece == _ZERO_PIECE:
-        return
-    for at in range(0, len(piece) - PAGE + 1, PAGE):
-        page = piece[at : at + PAGE]
-        if page == _ZERO_PAGE:
-            continue
-        digest, address = offers.page(page), place + at
-        if runs and runs[-1].address + len(runs[-1].digests) // DIGEST_BYTES * PAGE == address:
-            runs[-1] = Run(runs[-1].address, runs[-1].digests + digest)
-        else:
-            runs.append(Run(address, digest))
+def _add(runs: list[Run], run: Run) -> None:
+    """Behind the others; one that follows the last is a part of it."""
+    if runs and runs[-1].address + len(runs[-1].digests) // DIGEST_BYTES * PAGE == run.address:
+        runs[-1] = Run(runs[-1].address, runs[-1].digests + run.digests)
+    else:
+        runs.append(run)
 
 
 def count_of(runs: Iterable[Run]) -> int:

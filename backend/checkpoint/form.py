@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 SESSION_BYTES = 1 << 30  # 128 GiB of memory, none of it zero
 SECRET_BYTES = 32
 _ADDRESSES = 1 << 63
+_PIECE = 256  # pages that are written at once
 
 
 def read(data: bytes) -> pb.SavedSession:
@@ -63,14 +64,16 @@ def blobs_of(session: pb.SavedSession) -> Iterator[bytes]:
 
 def needed(session: pb.SavedSession) -> set[bytes]:
     """All digests that it names."""
-    return {*blobs_of(session), *(digest for _, digest in pages_of(session))}
+    return {*blobs_of(session), *(digest for _, digests in pieces_of(session) for digest in digests)}
 
 
-def pages_of(session: pb.SavedSession) -> Iterator[tuple[int, bytes]]:
-    """The address and the digest of each page."""
+def pieces_of(session: pb.SavedSession) -> Iterator[tuple[int, list[bytes]]]:
+    """Addresses, and the digests of the pages from there on."""
     for run in session.pages:
-        for index in range(len(run.digests) // DIGEST_BYTES):
-            yield run.address + index * PAGE, run.digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES]
+        for first in range(0, len(run.digests), _PIECE * DIGEST_BYTES):
+            digests = run.digests[first : first + _PIECE * DIGEST_BYTES]
+            each = [digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)]
+            yield run.address + first // DIGEST_BYTES * PAGE, each
 
 
 def context_of(session: pb.SavedSession) -> SavedContext:

@@ -66,8 +66,8 @@ def restore(name: str, device: Device, store: ImageStore, most: int, saved: pb.S
     session = Session(name, Resources(context, images, saved.payload_bytes), saved.tape_version)
     try:
         _objects(session.resources, saved, blobs)
-        for address, digest in form.pages_of(saved):
-            context.write_page(address, blobs.get(digest))
+        for address, digests in form.pieces_of(saved):
+            context.write_pages(address, b"".join(map(blobs.get, digests)))
         session.restore_replay(form.replay_of(saved))
     except (CudaError, ProtocolError) as error:
         session.close()

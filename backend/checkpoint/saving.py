@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from farlane.backend.checkpoint.blobs import Offers, Run, count_of, offer_pages
+from farlane.backend.checkpoint.blobs import Offers, Reader, Run, count_of
 from farlane.backend.device.saved import SavedContext, Unsaveable
 from farlane.backend.host.greeting import version
 from farlane.backend.host.session import Session
@@ -41,12 +41,12 @@ class Captured(NamedTuple):
     pages: int
 
 
-def send_ahead(session: Session, offers: Offers) -> None:
+def send_ahead(session: Session, reader: Reader) -> None:
     """Memory as it is now, while the session runs."""
-    offer_pages(session.resources.context.mapped(), offers)
+    reader.read(session.resources.context.mapped())
 
 
-def capture(session: Session, call: Call, identity: Identity, offers: Offers) -> Captured:
+def capture(session: Session, call: Call, identity: Identity, offers: Offers, reader: Reader) -> Captured:
     """The session, which pauses. Raises Unsaveable."""
     resources = session.resources
     _require(resources)
@@ -81,7 +81,7 @@ def capture(session: Session, call: Call, identity: Identity, offers: Offers) ->
         saved.replay.decided_slice, saved.replay.decided_answer = replay.decided
     _device(saved.device, context, replay.nanoseconds)
     _objects(saved, resources, offers)
-    runs = offer_pages(resources.context.mapped(), offers)
+    runs = reader.read(resources.context.mapped())
     saved.pages.extend(_run(run) for run in runs)
     return Captured(saved, count_of(runs))
 
@@ -147,8 +147,8 @@ def _objects(saved: pb.SavedSession, resources: Resources, offers: Offers) -> No
         saved.payloads.add(number=number, blob=offers.offer(bytes(resources.payloads.get(number))))
     for table in tables(resources):
         for handle, code, message in table.poisoned():
-            module = owners.get((table.kind, handle), 0)
-            saved.poisoned.add(kind=table.kind, handle=handle, code=code, message=message, module=module)
+            owner = owners.get((table.kind, handle), 0)
+            saved.poisoned.add(kind=table.kind, handle=handle, code=code, message=message, module=owner)
     for address, size, code, message in resources.poisoned.all():
         saved.poisoned_ranges.add(address=address, size=size, code=code, message=message)
 

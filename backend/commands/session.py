@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import grpc
 from farlane.backend.checkpoint import form
@@ -44,10 +44,13 @@ class Figures(NamedTuple):
     paused: float  # seconds
 
 
-class Talk:
+Reply = TypeVar("Reply", pb.SavePart, pb.RestoreReply)
+
+
+class Talk(Generic[Reply]):
     """One call of a host: messages both ways."""
 
-    def __init__(self, channel: grpc.Channel, url: str, method: str, reply: type[pb.SavePart] | type[pb.RestoreReply]):
+    def __init__(self, channel: grpc.Channel, url: str, method: str, reply: type[Reply]):
         self._url = url
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         call = channel.stream_stream(f"/farlane.v1.CheckpointService/{method}", response_deserializer=reply.FromString)
@@ -56,7 +59,7 @@ class Talk:
     def send(self, message: pb.SaveRequest | pb.RestorePart) -> None:
         self._outgoing.put(message.SerializeToString())
 
-    def replies(self) -> Iterator[pb.SavePart | pb.RestoreReply]:
+    def replies(self) -> Iterator[Reply]:
         """Raises Failed: the host ends the call."""
         try:
             yield from self._call
@@ -69,7 +72,7 @@ class Talk:
 
 
 @contextlib.contextmanager
-def _talking(url: str, method: str, reply: type[pb.SavePart] | type[pb.RestoreReply]) -> Iterator[Talk]:
+def _talking(url: str, method: str, reply: type[Reply]) -> Iterator[Talk[Reply]]:
     try:
         opened = open_channel(parse(url), [("grpc.max_receive_message_length", 16 << 20)])
     except HostUrlError as error:
@@ -85,7 +88,7 @@ def _talking(url: str, method: str, reply: type[pb.SavePart] | type[pb.RestoreRe
 class Saving:
     """A session as it comes from its host. Raises Failed."""
 
-    def __init__(self, talk: Talk, begin: pb.SaveRequest.Begin, have: set[bytes]) -> None:
+    def __init__(self, talk: Talk[pb.SavePart], begin: pb.SaveRequest.Begin, have: set[bytes]) -> None:
         self._talk = talk
         self._replies = talk.replies()
         self._session = bytearray()
@@ -106,7 +109,7 @@ class Saving:
             if kind == "figures":
                 self._pages = part.figures
                 return
-            self._session += part.session if kind == "session" else b""
+            self._session += part.session
             yield from receiver.take(part.blobs)
         raise Failed("the host has ended before the session was whole")
 
@@ -159,7 +162,7 @@ def move(url: str, name: str, to: str, *, wait: float, rounds: int, guests: str)
         return found, saving.keep(), time.monotonic() - began
 
 
-def _finish(talk: Talk, sender: Sender, session: pb.SavedSession) -> str:
+def _finish(talk: Talk[pb.RestoreReply], sender: Sender, session: pb.SavedSession) -> str:
     sender.flush()
     for piece in pieces(session.SerializeToString()):
         talk.send(pb.RestorePart(session=piece))

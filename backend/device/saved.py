@@ -65,8 +65,8 @@ class Saveable:
         """Start and end of the runs of pages that hold content, of a context that can be saved."""
         raise NotImplementedError
 
-    def write_page(self, address: int, data: bytes | memoryview) -> None:
-        """Content of a page of a restored context. Raises Unsaveable: it has no such page."""
+    def write_pages(self, address: int, data: bytes) -> None:
+        """Content of whole pages of a restored context. Raises Unsaveable: it has no such pages."""
         raise NotImplementedError
 
     def restore_module(self, image: bytes, base: int) -> Any:

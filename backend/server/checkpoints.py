@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from farlane.backend.checkpoint import form
-from farlane.backend.checkpoint.blobs import DIGEST_BYTES, Offers, digest_of
+from farlane.backend.checkpoint.blobs import DIGEST_BYTES, Offers, Reader, digest_of
 from farlane.backend.checkpoint.carrying import Receiver, Sender, pieces
 from farlane.backend.checkpoint.folder import Folder
 from farlane.backend.checkpoint.restoring import Blobs, restore
@@ -87,15 +87,16 @@ class Checkpoints:
         entry, session = self._found(begin.session)
         sender = Sender(lambda blobs: call.send(pb.SavePart(blobs=blobs).SerializeToString()))
         offers = Offers(sender.add, known)
+        reader = Reader(offers, keeps=begin.rounds > 0)
         for _ in range(min(begin.rounds, _ROUNDS)):
             before = offers.pages
-            send_ahead(session, offers)
+            send_ahead(session, reader)
             sender.flush()
             if offers.pages == before:
                 break
         ahead = offers.pages
         with entry.pausing.held(begin.wait_seconds):
-            captured = capture(session, entry.call, self._identity(entry), offers)
+            captured = capture(session, entry.call, self._identity(entry), offers, reader)
             sender.flush()
             for piece in pieces(captured.session.SerializeToString()):
                 call.send(pb.SavePart(session=piece).SerializeToString())

@@ -267,7 +267,7 @@ class Service:
         """A session from its guest's first message to its end. `welcome` says that it may begin, or go on."""
         session = admission.session
         entry = self.registry.of(session.name)
-        ended = _FAILED
+        pausing, ended = None if entry is None else entry.pausing, _FAILED
         with self._lock:
             self._running[call.number] = session
         try:
@@ -280,7 +280,7 @@ class Service:
             )
             welcome()
             if isinstance(session, Session):
-                ended = hold(session.name, lambda: converse(admission, call, entry and entry.pausing))
+                ended = hold(session.name, lambda: converse(admission, call, pausing))
             else:
                 ended = attend(session, admission.manifests, call)
         except CallGone as error:

@@ -4,6 +4,10 @@ A guest fills memory with bytes that do not repeat, changes one page in a hundre
 two hosts of this machine, once with all memory sent while it is held, once with memory sent ahead. A bare Unix socket
 that carries the same bytes is the link. Goal: held for at most 0.1 s and what memory takes on the link.
 
+Before that, what a byte of memory costs the processor while the session is held, which a busy machine changes little:
+found to be unchanged by comparing (moves) or by hashing (saves), and written at the other host; beside a link of 10
+Gbit/s.
+
     python benchmarks/host/moving.py [MEBIBYTES ...]
 
 `16 64 256` takes a minute.
@@ -21,13 +25,18 @@ import time
 from typing import Any
 
 import grpc
+from farlane.backend.checkpoint.blobs import DIGEST_BYTES, Offers, Reader, digest_of
 from farlane.backend.commands.session import Figures, move
+from farlane.backend.device.base import Rows
+from farlane.backend.device.sim.device import SimDevice
 from farlane.backend.handlers.generated_operations import encode
 from farlane.frontend.embedded import EmbeddedHost
 from farlane.v1 import session_pb2 as pb
 
 PAGE, PIECE = 4096, 1 << 20
 GOAL_SECONDS = 0.1
+TEN_GIGABIT = 1.25e9  # bytes in a second
+PARTS_BYTES = 64 << 20
 SHARE = 100  # one page in so many changes
 
 
@@ -120,10 +129,42 @@ def measure(mebibytes: int, rounds: int) -> tuple[Figures, float]:
         return figures, seconds
 
 
+def parts() -> None:
+    """The processor's time for the parts of a pause."""
+    device = SimDevice(threads=1, total_memory=1 << 30)
+    context = device.open_context(1 << 30)
+    base, content, blobs = context.window.base, os.urandom(PARTS_BYTES), dict[bytes, bytes]()
+    context.allocate(base, PARTS_BYTES)
+    context.write(Rows(base, PARTS_BYTES, PARTS_BYTES, 1), memoryview(content), context.default_stream(1))
+    reader = Reader(Offers(lambda page: blobs.update({digest_of(page): page})), keeps=True)
+    runs = reader.read(context.mapped())
+    hashing = Reader(Offers(lambda page: None, blobs), keeps=False)
+
+    def write() -> None:
+        for run in runs:
+            digests = [run.digests[at : at + DIGEST_BYTES] for at in range(0, len(run.digests), DIGEST_BYTES)]
+            for first in range(0, len(digests), PIECE // PAGE):
+                data = b"".join(map(blobs.__getitem__, digests[first : first + PIECE // PAGE]))
+                context.write_pages(run.address + first * PAGE, data)
+
+    print(f"{'part':>24} {'GB/s':>6} {'processor / 10 Gbit/s':>22}")
+    for name, work in (
+        ("compared", lambda: reader.read(context.mapped())),
+        ("hashed", lambda: hashing.read(context.mapped())),
+        ("written", write),
+    ):
+        began = time.thread_time()
+        work()
+        rate = PARTS_BYTES / (time.thread_time() - began)
+        print(f"{name:>24} {rate / 1e9:>6.2f} {TEN_GIGABIT / rate:>22.2f}")
+    device.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mebibytes", nargs="*", type=int, default=[16, 64, 256])
     arguments = parser.parse_args()
+    parts()
     print(f"{'MiB':>5} {'ahead':>6} {'pages':>7} {'held':>7} {'whole':>7} {'link':>7} {'held / (0.1 s + link)':>22}")
     for mebibytes in arguments.mebibytes:
         for rounds in (0, 3):

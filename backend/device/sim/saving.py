@@ -50,8 +50,8 @@ class Saving:
         with self._working:  # the session may end meanwhile
             return [] if self._closed else [(start, end) for start, end, _ in self._memory.window.runs()]
 
-    def write_page(self, address: int, data: bytes | memoryview) -> None:
-        write_page(self._memory, address, data)
+    def write_pages(self, address: int, data: bytes) -> None:
+        write_pages(self._memory, address, data)
 
 
 def save(memory: Memory, runtime: Runtime, observers: Observers, launches: int, nanoseconds: int) -> SavedContext:
@@ -119,10 +119,13 @@ def _require(memory: Memory, address: int, size: int, what: str) -> None:
         raise Unsaveable(f"{what} is said to be at {address:#x}, where there is none")
 
 
-def write_page(memory: Memory, address: int, data: bytes | memoryview) -> None:
-    """Content of a whole page. Raises Unsaveable: no such page is there."""
+def write_pages(memory: Memory, address: int, data: bytes) -> None:
+    """Content of whole pages. Raises Unsaveable: no such pages are there."""
     offset = address - memory.window.base
-    mapped = 0 <= offset < memory.window.size and not address % PAGE and len(data) == PAGE
-    if not mapped or not memory.window.flags[offset // PAGE] & (READABLE | WRITABLE):
-        raise Unsaveable(f"a page at {address:#x}, where the session has no memory")
-    memory.window.view[offset : offset + PAGE] = data
+    inside = 0 <= offset <= memory.window.size - len(data) and not (address % PAGE or len(data) % PAGE)
+    if (
+        not inside
+        or not (memory.window.flags[offset // PAGE : (offset + len(data)) // PAGE] & (READABLE | WRITABLE)).all()
+    ):
+        raise Unsaveable(f"pages at {address:#x}, where the session has no memory")
+    memory.window.view[offset : offset + len(data)] = data

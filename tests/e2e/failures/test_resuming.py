@@ -271,16 +271,19 @@ def test_a_program_goes_on_with_a_restored_session(programs: dict[str, str], tmp
     listen = ("--listen", f"grpc://127.0.0.1:{port}", "--workers", "thread")
     with EmbeddedHost("sim", extra=listen) as first:
         process = start(Guest(f"grpc://127.0.0.1:{port}", "grpc"), programs["patient"], "150", "4000000")
+        process.send_signal(signal.SIGSTOP)  # however slow this machine is, the program has not ended yet
         shown = session_command("list", "--host", first.url).splitlines()
         assert [line.split()[0] for line in shown] == ["SESSION", "s1"]
         assert "s1 is saved" in session_command("save", "s1", saved, "--host", first.url, "--leave")
         assert not described(first.url).sessions
         if way == "the same":
             assert "is restored" in session_command("restore", saved, "--host", first.url)
+            process.send_signal(signal.SIGCONT)
             output, errors = process.communicate(timeout=60)
         else:
             os.kill(first.pid, signal.SIGKILL)
             with EmbeddedHost("sim", extra=(*listen, "--restore", saved)):
+                process.send_signal(signal.SIGCONT)
                 output, errors = process.communicate(timeout=60)
     assert (process.returncode, output.endswith("PASS\n")) == (0, True), output + errors
     assert output.count("round") == 150 - 3, "each once"
@@ -293,13 +296,15 @@ def test_a_program_moves_to_another_host_and_back(programs: dict[str, str]) -> N
         EmbeddedHost("sim", extra=("--listen", f"grpc://127.0.0.1:{port}", "--workers", "thread")) for port in ports
     )
     with first, second:
-        process = start(Guest(f"grpc://127.0.0.1:{ports[0]}", "grpc"), programs["patient"], "300", "4000000")
+        process = start(Guest(f"grpc://127.0.0.1:{ports[0]}", "grpc"), programs["patient"], "150", "4000000")
         for host, to, port in ((first, second, ports[1]), (second, first, ports[0])):
             guests = ("--guests", f"grpc://127.0.0.1:{port}")
+            process.send_signal(signal.SIGSTOP)
             said = session_command("move", "s1", "--host", host.url, "--to", to.url, *guests)
             assert "it was held for" in said
             eventually(lambda host=host: not described(host.url).sessions)
             assert described(to.url).sessions == 1
+            process.send_signal(signal.SIGCONT)
             if to is second:
                 assert process.stdout is not None
                 assert [process.stdout.readline().split()[0] for _ in range(5)] == ["round"] * 5

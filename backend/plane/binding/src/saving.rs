@@ -11,7 +11,12 @@ use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-create_exception!(farlane_plane, Paused, PyException, "Another thread has work for the session's own, between two groups.");
+create_exception!(
+    farlane_plane,
+    Paused,
+    PyException,
+    "Another thread has work for the session's own, between two groups."
+);
 
 /// Of a template: its number, the columns that a continued REPEAT goes on with, the iteration that it begins with.
 type Continuing = (u32, Vec<u8>, u64);

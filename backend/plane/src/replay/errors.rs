@@ -89,7 +89,11 @@ impl Errors {
 
     /// The context whose records follow, where the guest has named one.
     pub(crate) const fn named(&self) -> Option<u32> {
-        if self.several { Some(self.current) } else { None }
+        if self.several {
+            Some(self.current)
+        } else {
+            None
+        }
     }
 
     /// What an operation fails with before it is looked at.
