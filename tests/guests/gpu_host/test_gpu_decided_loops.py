@@ -5,14 +5,16 @@ The plane makes each call that the slice decides, and each READ waits for its st
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.toolchain import Toolchain
 
-from .test_gpu_host import BUILD, OPTIONS, REGISTRY, gpu_host
+from .test_gpu_host import BUILD, FARLANE, OPTIONS, REGISTRY, gpu_host
 
 pytestmark = pytest.mark.guests
 
@@ -40,10 +42,14 @@ def guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("name", BESIDES)
-def test_a_loop_costs_two_round_trips(name: str, guest: Guest, toolchain: Callable[[str], Toolchain]) -> None:
-    command = ENTRIES[name].compiled(toolchain("13.0"), BUILD)
+def test_a_loop_costs_two_round_trips(
+    name: str, guest: Guest, toolchain: Callable[[str], Toolchain], tmp_path: Path
+) -> None:
+    (program,) = ENTRIES[name].compiled(toolchain("13.0"), BUILD)
+    analyzed = str(tmp_path / name)
+    subprocess.run([FARLANE, "analyze", "--embed", analyzed, program], check=True, timeout=200)
     # Counts do not depend on how fast the machine is where nothing but iterations bounds how far the host leads.
-    outcome = guest.run(command, "loops", extra={"FARLANE_LEAD_MS": "0"})
+    outcome = guest.run([analyzed], "loops", extra={"FARLANE_LEAD_MS": "0"})
     assert (outcome.status, outcome.stdout, outcome.stderr) == (0, ENTRIES[name].expected, "")
     decided = outcome.report.sections["decided"]
     assert decided["loops"] >= 1
