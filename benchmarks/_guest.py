@@ -43,11 +43,11 @@ def socket_program() -> str:
 
 
 @functools.cache
-def _plane_program() -> str:
+def _plane_program(name: str) -> str:
     shim = Path(__file__).resolve().parent.parent / "frontend/shim"
-    command = ["cargo", "build", "--quiet", "--locked", "--release", "--package", "plane", "--example", "exchange"]
+    command = ["cargo", "build", "--quiet", "--locked", "--release", "--package", "plane", "--example", name]
     subprocess.run(command, cwd=shim, check=True)
-    return str(shim / "target/release/examples/exchange")
+    return str(shim / "target/release/examples" / name)
 
 
 @contextmanager
@@ -96,7 +96,12 @@ def exchange(transport: str, up: int, down: int, rounds: int) -> Numbers:
 
 def plane_exchange(kind: str, up: int, down: int, rounds: int) -> Numbers:
     """As `exchange`, through a bare ring (ring) or a bare gRPC stream (unix, tcp)."""
-    return _printed(_plane_program(), kind, str(up), str(down), str(rounds))
+    return _printed(_plane_program("exchange"), kind, str(up), str(down), str(rounds))
+
+
+def ciphers(size: int, rounds: int) -> Numbers:
+    """What TLS's ciphers take for so many bytes in this process's memory: aes_128_seal, aes_128_open and so on."""
+    return _printed(_plane_program("cipher"), str(size), str(rounds))
 
 
 def _printed(*command: str) -> Numbers:

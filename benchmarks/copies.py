@@ -1,10 +1,11 @@
-"""Copies to and from the device, waited for, beside memcpy and a bare socket of the same size in the same run.
+"""Copies to and from the device, waited for, beside memcpy and bare exchanges of the same size in the same run.
 
 Usage: python benchmarks/copies.py [null|sim ...]
 
 The null device keeps nothing, so this is the path alone; the simulated device adds a memcpy on its side. Every byte travels:
 what is gained by not sending it is payloads.py's subject. Ratios have goals: to memcpy over shared memory, to a bare
-socket over TCP, and to TCP over TLS.
+socket over TCP, and to TCP over TLS. What no session can do without stands beside: a bare ring, and what the ciphers take
+for the bytes in one process.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from _guest import TRANSPORTS, exchange, host, medians, numbers
+from _guest import TRANSPORTS, Numbers, ciphers, exchange, host, medians, numbers, plane_exchange
+from farlane.frontend.devtools.guest import Guest
 
 SIZES = {64 << 10: 400, 1 << 20: 100, 64 << 20: 5}  # bytes: copies in each of the runs
 TLS_GOAL = 1.15  # times TCP
+CIPHERS = ("aes_128", "aes_256", "chacha20")  # the first is the one that is used
 GOALS = {
     **{("shm", size): goal for size, goal in zip(SIZES, (25, 3, 1.6), strict=True)},  # times memcpy
     **{("tcp", size): 1.6 for size in (1 << 20, 64 << 20)},  # times a bare socket
@@ -26,50 +29,59 @@ def verdict(ratio: float, goal: float | None) -> str:
     return "" if goal is None else f"   goal {goal:g}: {'reached' if ratio <= goal else 'missed'}"
 
 
-def compare(device: str, transport: str, size: int, runs: tuple[dict[str, float], ...]) -> None:
-    """Prints both directions."""
+def compare(device: str, transport: str, size: int, runs: tuple[Numbers, ...]) -> None:
+    """Prints both directions. Of shared memory the bare exchanges are those of rings."""
     ours, up, down = runs
+    kind = "ring" if transport == "shm" else "socket"
     for name, bare in (("to_device", up), ("to_host", down)):
         rate = size / ours[name] / 1000
-        memcpy, socket = ours[name] / ours["memcpy"], ours[name] / bare["exchange"]
-        goal = verdict(memcpy if transport == "shm" else socket, GOALS.get((transport, size)))
+        memcpy, exchanged = ours[name] / ours["memcpy"], ours[name] / bare["exchange"]
+        goal = verdict(memcpy if transport == "shm" else exchanged, GOALS.get((transport, size)))
         print(
             f"{device:4} {transport:4} {size >> 10:6} KiB {name:9} {ours[name]:10.1f} us {rate:6.2f} GB/s"
-            f"   {memcpy:7.1f} times memcpy   {socket:6.2f} times a bare socket{goal}",
+            f"   {memcpy:7.1f} times memcpy   {exchanged:6.2f} times a bare {kind}{goal}",
             flush=True,
         )
 
 
-def compare_encrypted(device: str, size: int, tls: dict[str, float], tcp: dict[str, float]) -> None:
-    """Prints both directions."""
+def compare_encrypted(device: str, size: int, tls: Numbers, tcp: Numbers, alone: Numbers) -> None:
+    """Prints both directions, and what the bytes cost in each cipher: once encrypted and once decrypted."""
+    costs = {name: alone[f"{name}_seal"] + alone[f"{name}_open"] for name in CIPHERS}
     for name in ("to_device", "to_host"):
         rate = size / tls[name] / 1000
         ratio = tls[name] / tcp[name]
+        least = 1 + costs[CIPHERS[0]] / tcp[name]
         print(
             f"{device:4} tls  {size >> 10:6} KiB {name:9} {tls[name]:10.1f} us {rate:6.2f} GB/s"
-            f"   {ratio:6.2f} times tcp{verdict(ratio, TLS_GOAL)}",
+            f"   {ratio:6.2f} times tcp{verdict(ratio, TLS_GOAL)}; with the cipher alone {least:.2f}",
             flush=True,
         )
+    each = ", ".join(f"{name} {cost:.1f} us" for name, cost in costs.items())
+    print(f"{device:4} tls  {size >> 10:6} KiB encrypting and decrypting by themselves: {each}", flush=True)
+
+
+def copies(guest: Guest, size: int, rounds: int) -> Numbers:
+    return numbers(guest, "calls", "copies", str(size), str(rounds), FARLANE_PAYLOADS="off")
 
 
 def main() -> None:
     for device in sys.argv[1:] or ("null", "sim"):
         with host(device) as guests:
             for transport in TRANSPORTS:
+                bare = partial(plane_exchange, "ring") if transport == "shm" else partial(exchange, transport)
                 for size, rounds in SIZES.items():
-                    copy = ("copies", str(size), str(rounds))
-                    kinds = (transport, "tls") if transport == "tcp" else (transport,)
-                    runs = medians(
-                        [
-                            partial(exchange, transport, size, 16, rounds),
-                            partial(exchange, transport, 16, size, rounds),
-                            *(partial(numbers, guests[kind], "calls", *copy, FARLANE_PAYLOADS="off") for kind in kinds),
-                        ]
-                    )
-                    up, down, ours, *encrypted = map(dict, runs)
+                    runs = [
+                        partial(bare, size, 16, rounds),
+                        partial(bare, 16, size, rounds),
+                        partial(copies, guests[transport], size, rounds),
+                    ]
+                    if transport == "tcp":
+                        runs += [partial(copies, guests["tls"], size, rounds), partial(ciphers, size, rounds)]
+                    up, down, ours, *encrypted = medians(runs)
                     compare(device, transport, size, (ours, up, down))
-                    for found in encrypted:
-                        compare_encrypted(device, size, found, ours)
+                    if encrypted:
+                        tls, alone = encrypted
+                        compare_encrypted(device, size, tls, ours, alone)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 
 use crate::connection::age::AgeTimer;
 use crate::connection::bell::Bell;
-use crate::connection::channel::{describe, open_channel, root_cause};
+use crate::connection::channel::{describe, keep_freed_blocks, open_channel, root_cause};
 use crate::connection::connect::{self, Way};
 use crate::connection::elsewhere;
 use crate::connection::leaks::Ignored;
@@ -162,6 +162,9 @@ impl Task {
         let Way { address, credentials, mut descriptor, mut full, .. } = way;
         let mut beside = -1;
         let rings = carrier::join(&self.config, &address, &welcome)?;
+        if rings.is_none() {
+            keep_freed_blocks();
+        }
         let mut admission = None;
         if rings.is_none() && !welcome.process_ticket.is_empty() {
             (full, beside) = (Arc::new(AtomicBool::new(false)), descriptor);

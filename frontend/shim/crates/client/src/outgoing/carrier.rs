@@ -7,7 +7,8 @@ use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage};
 use crate::outgoing::outbox::Bulk;
 use crate::report::counters::Counters;
 use crate::{log, Config, Endpoint, OpenError, OpenReason, Transport, Welcome};
-use prost::encoding::encode_varint;
+use prost::bytes::BufMut;
+use prost::encoding::{encode_varint, encoded_len_varint};
 use prost::Message;
 use std::ffi::OsString;
 use std::fmt;
@@ -94,24 +95,24 @@ fn send(sender: &mut rings::Sender, slices: &[&[u8]]) -> u64 {
     }
 }
 
+/// The most bytes in front of a Tape's records: three keys and three numbers.
+const HEAD_BYTES: usize = 3 * 11;
+
 /// A GuestMessage whose Tape's records are taken from where they are.
 fn send_tape(sender: &mut rings::Sender, group: u64, records: [&[u8]; 3], last: bool) -> u64 {
-    let (mut inner, mut head) = (Vec::with_capacity(24), Vec::with_capacity(32));
     let bytes: usize = records.iter().map(|part| part.len()).sum();
-    if group != 0 {
-        inner.push(0x08);
-        encode_varint(group, &mut inner);
-    }
-    if bytes != 0 {
-        inner.push(0x12);
-        encode_varint(bytes as u64, &mut inner);
-    }
     let tail: &[u8] = if last { &[0x18, 1] } else { &[] };
-    head.push(0x12);
-    encode_varint((inner.len() + bytes + tail.len()) as u64, &mut head);
-    head.extend_from_slice(&inner);
+    let fields = [(0x08, group), (0x12, bytes as u64)].into_iter().filter(|&(_, number)| number != 0);
+    let before: usize = fields.clone().map(|(_, number)| 1 + encoded_len_varint(number)).sum();
+    let mut head = [0; HEAD_BYTES];
+    let mut left = &mut head[..];
+    for (key, number) in [(0x12, (before + bytes + tail.len()) as u64)].into_iter().chain(fields) {
+        left.put_u8(key);
+        encode_varint(number, &mut left);
+    }
+    let used = HEAD_BYTES - left.len();
     let [first, second, third] = records;
-    send(sender, &[&head, first, second, third, tail])
+    send(sender, &[&head[..used], first, second, third, tail])
 }
 
 /// Sends a message by the stream, as soon as its queue is woken.
