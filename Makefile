@@ -71,7 +71,7 @@ test-packages: install
 # The tutorials in a clean system; the result is docs/results/tutorials.md. TUTORIALS_ARGS='--continue cpp-program' goes on with that page.
 test-tutorials: install
 	@$(call NEEDS,debootstrap,debootstrap)
-	$(BIN)/python tests/tutorials/follow.py $(TUTORIALS_ARGS)
+	PYTHONPATH=tests/glibc $(BIN)/python tests/tutorials/follow.py $(TUTORIALS_ARGS)
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
 PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet and not pages"
