@@ -8,8 +8,8 @@ the other. What the reader of this repository has elsewhere, the follower puts i
 - URL: a clone of this tree's last commit.
 - 10.0.2.2: 127.0.0.1. The system is the virtual machine's host, and it plays the machine as well.
 
-`--continue` takes the system as the last run left it, with the tree's newest pages and the clone as it was. The page is written when every page was
-followed, in one run or several. Output is in <cache>/tutorials.
+`--continue` takes the system as the last run left it, with the tree's newest pages and the clone as it was. Pages that were not followed to
+their end, in one run or several, have no minutes in the result. Output is in <cache>/tutorials.
 Needs root's rights, debootstrap, Debian's mirror, PyPI, crates.io and Rust's own server.
 """
 
@@ -97,23 +97,25 @@ def title(page: str) -> str:
 def record(minutes: dict[str, float]) -> str:
     """The page of results."""
     rows = [
-        f"| [{title(page)}](../tutorials/{page}.md) | {len(blocks(f'tutorials/{page}.md'))} | {minutes[page]:.1f} |"
+        f"| [{title(page)}](../tutorials/{page}.md) | {len(blocks(f'tutorials/{page}.md'))} "
+        f"| {f'{minutes[page]:.1f}' if page in minutes else 'not followed'} |"
         for page in ORDER
     ]
     return "\n".join(
         (
             "# Tutorials in a clean system",
             "",
-            "Each tutorial was followed from its first line, by `make test-tutorials`, which writes this page. The system was",
-            f"{SYSTEM} as debootstrap makes it (`minbase`). Every command ended as the page says, and printed what the page shows.",
-            "The minutes are those of a machine with two cores that had other work, downloads included.",
+            "`make test-tutorials` follows each tutorial from its first line, and writes this page. The system is",
+            f"{SYSTEM} as debootstrap makes it (`minbase`). Where the table has minutes, every command ended as the page says,",
+            "and printed what the page shows. The minutes are those of a machine with two cores that had other work, downloads",
+            "included.",
             "",
             "| tutorial | blocks of commands | minutes |",
             "|---|---:|---:|",
             *rows,
             "",
-            "Two things differ from what a reader does. `URL` is a local clone. In the last steps of the page on virtual machines",
-            "the system itself plays the machine; `make demo-vm`, in its first step, boots one in QEMU.",
+            "Two things differ from what a reader does. `URL` is a local clone. In the last steps of the page on virtual",
+            "machines the system itself plays the machine; `make demo-vm`, in its first step, boots one in QEMU.",
             "",
         )
     )
@@ -145,8 +147,7 @@ def main() -> int:
             minutes[page] = (time.monotonic() - started) / 60
             print(f"{page}: followed in {minutes[page]:.1f} minutes", flush=True)
         kept.write_text(json.dumps(minutes))
-    if minutes.keys() == set(ORDER):
-        RESULT.write_text(record(minutes))
+    RESULT.write_text(record(minutes))
     return status
 
 

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from blocks import WORDS, Block, blocks, not_printed, pages, script
+from blocks import DOCS, WORDS, Block, blocks, not_printed, pages, script
 
 AFTER = {
     "howto/choose-a-mode.md": ("tutorials/first-run.md", "cp hello app\n"),
@@ -72,6 +72,17 @@ def run(page: str, folder: Path) -> None:
 @pytest.mark.parametrize("page", pages())
 def test_words_are_known(page: str) -> None:
     assert {word for block in blocks(page) for word in block.words} <= WORDS
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_all_commands_of_a_tutorial_are_run(page: Path) -> None:
+    assert re.findall(r"^```(?:bash|sh|console)(?! run).*$", page.read_text(), re.M) == []
+
+
+def test_output_that_a_page_shows_and_its_commands_do_not_print_is_found() -> None:
+    chosen = [Block(frozenset(), "echo one; echo two\n", ("two",)), Block(frozenset(), "echo one\n", ("one", "two"))]
+    done = subprocess.run(["bash", "-c", script(chosen)], capture_output=True, text=True, check=True)
+    assert not_printed(chosen, done.stdout) == ["echo one\nshows 'two'"]
 
 
 @pytest.mark.timeout(450)
