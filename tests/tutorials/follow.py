@@ -134,20 +134,21 @@ def main() -> int:
         print(f"no clean system can be made here: {reason}", file=sys.stderr)
         return 2
     kept = root.parent / "minutes.json"
-    minutes: dict[str, float] = json.loads(kept.read_text()) if kept.exists() else {}
     status = 0
     for page in (page for page in ORDER if not options.pages or page in options.pages):
         print(f"{page} ...", flush=True)
         started = time.monotonic()
+        wrong = follow(page, root)
+        minutes: dict[str, float] = json.loads(kept.read_text()) if kept.exists() else {}
         minutes.pop(page, None)
-        if wrong := follow(page, root):
+        if wrong:
             print(f"{page}: {wrong}", flush=True)
             status = 1
         else:
             minutes[page] = (time.monotonic() - started) / 60
             print(f"{page}: followed in {minutes[page]:.1f} minutes", flush=True)
         kept.write_text(json.dumps(minutes))
-    RESULT.write_text(record(minutes))
+        RESULT.write_text(record(minutes))
     return status
 
 
