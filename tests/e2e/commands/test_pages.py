@@ -19,7 +19,9 @@ import pytest
 from blocks import DOCS, WORDS, Block, blocks, not_printed, pages, script
 
 AFTER = {
+    "howto/check-kernels.md": ("tutorials/first-run.md", "cp hello.cu app.cu\n"),
     "howto/choose-a-mode.md": ("tutorials/first-run.md", "cp hello app\n"),
+    "howto/why-a-loop-waits.md": ("tutorials/first-run.md", "cp hello app\n"),
     "tutorials/team-host.md": ("tutorials/first-run.md", ""),
 }
 
