@@ -8,7 +8,7 @@ the other. What the reader of this repository has elsewhere, the follower puts i
 - URL: a clone of this tree's last commit.
 - 10.0.2.2: 127.0.0.1. The system is the virtual machine's host, and it plays the machine as well.
 
-`--continue` takes the system as the last run left it, with the tree's newest pages and the clone as it was. Pages that were not followed to
+`--continue` takes the system as the last run left it, its clone brought to this tree's last commit. Pages that were not followed to
 their end, in one run or several, have no minutes in the result. Output is in <cache>/tutorials.
 Needs root's rights, debootstrap, Debian's mirror, PyPI, crates.io and Rust's own server.
 """
@@ -46,13 +46,23 @@ def system(again: bool) -> Path:
     """The clean system's folder, with the clone that stands for URL. Raises Unavailable."""
     clean = roots.clean(RELEASE)
     root = cache_folder() / "tutorials" / "system"
-    if again and (root / CLONE[1:]).exists():
+    bare, cloned = root / CLONE[1:], root / "root/farlane"
+    if again and bare.exists():
+        branch = _git(bare, "symbolic-ref", "--short", "HEAD")
+        _git(bare, "fetch", "--force", str(REPOSITORY), f"HEAD:{branch}")
+        if cloned.exists():
+            _git(cloned, "pull", "--quiet", "--ff-only", str(bare), branch)
         return root
     shutil.rmtree(root.parent, ignore_errors=True)
     root.parent.mkdir(parents=True)
     subprocess.run(["cp", "-a", str(clean), str(root)], check=True)
-    subprocess.run(["git", "clone", "--quiet", "--bare", str(REPOSITORY), str(root / CLONE[1:])], check=True)
+    _git(REPOSITORY, "clone", "--quiet", "--bare", str(REPOSITORY), str(bare))
     return root
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout.strip()
 
 
 def environment(root: Path) -> dict[str, str]:
