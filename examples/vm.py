@@ -30,7 +30,8 @@ MODES = shim_library.MODES
 HOST_ADDRESS = "10.0.2.2"  # this machine, as QEMU's user networking has it
 ACCESS = {"etc/farlane/ca.pem": "ca", "etc/farlane/token": "token"}
 ANALYSIS_SECONDS = 120.0
-UNTIMED = {"FARLANE_LEAD_MS": "0"}  # no bound of time on loops that the host leads: the round trips are the same on a slow machine
+# No bound of time on loops that the host leads: the round trips are the same on a slow machine.
+UNTIMED = {"FARLANE_LEAD_MS": "0"}
 
 
 @dataclass(frozen=True)
