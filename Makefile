@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages docs picture results
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages docs picture results
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -20,6 +20,7 @@ help:
 	@echo "make demo-vm    a virtual machine (QEMU) as guest: the demo programs in all three modes, beside outside"
 	@echo "make test-vm    the tests that boot virtual machines"
 	@echo "make packages   sdist, wheel, Debian packages and SBOMs into dist/; make test-packages: installs them into clean Debian systems"
+	@echo "make test-tutorials  follows the tutorials from their first line in a clean Debian system (an hour); downloads 4 GB"
 	@echo "make test-matrix    static and shared builds of all programs of tests/native, side by side (hours)"
 	@echo "make test-gpu   the tests that need an NVIDIA GPU; make bench-gpu: the benchmarks that do"
 	@echo "make gpu-bundle what these need on a GPU machine without a network (docs/howto/test-on-a-gpu.md)"
@@ -67,6 +68,11 @@ test-packages: install
 	@$(call NEEDS,debootstrap,debootstrap)
 	@$(call NEEDS,lintian,lintian)
 	$(BIN)/python -m pytest -o faulthandler_timeout=2000 -m packages tests/e2e/test_packages.py $(PYTEST_ARGS)
+
+# The tutorials in a clean system; the result is docs/results/tutorials.md. TUTORIALS_ARGS='--continue cpp-program' goes on with that page.
+test-tutorials: install
+	@$(call NEEDS,debootstrap,debootstrap)
+	PYTHONPATH=tests/glibc $(BIN)/python tests/tutorials/follow.py $(TUTORIALS_ARGS)
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
 PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet and not pages"

@@ -23,7 +23,7 @@ from farlane.frontend.devtools.packages import guest as guest_package
 from farlane.frontend.devtools.packages import host as host_package
 from farlane.frontend.devtools.packages import wheels
 from farlane.frontend.devtools.packages.host import Release
-from farlane.frontend.devtools.toolchain import Toolchain, cache_folder, locked
+from farlane.frontend.devtools.toolchain import Toolchain
 from waiting import eventually
 
 pytestmark = [pytest.mark.packages, pytest.mark.timeout(1800), pytest.mark.xdist_group("packages")]
@@ -60,24 +60,11 @@ def package_index() -> list[str]:
 
 
 def clean_root(release: str, packages: Sequence[str] = ()) -> Path:
-    """A minimal system of the release, as debootstrap makes it, with these packages; skips where that cannot be."""
-    if shutil.which("debootstrap") is None:
-        pytest.skip("debootstrap is not installed")
-    if os.geteuid() != 0:
-        pytest.skip("debootstrap needs root's rights")
-    root = cache_folder() / "roots" / "-".join(("clean", release, *packages))
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with locked(root.with_suffix(".lock")):
-        if not root.exists():
-            partial = root.with_suffix(".new")
-            shutil.rmtree(partial, ignore_errors=True)
-            include = [f"--include={','.join(packages)}"] if packages else []
-            command = ["debootstrap", "--variant=minbase", *include, release, str(partial), debian.MIRROR]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                pytest.skip(f"debootstrap cannot make Debian {release} here: {done.stdout[-300:]}{done.stderr[-300:]}")
-            partial.rename(root)
-    return root
+    """A minimal system of the release with these packages; skips where that cannot be."""
+    try:
+        return roots.clean(release, packages)
+    except debian.Unavailable as reason:
+        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,15 @@
 Usage: python tests/glibc/roots.py    (makes what is missing, so that the tests need not wait for it)
 
 Owns `<cache>/roots/<release>`: `apt` (packages, with lists and settings apart from this machine's), `root` (the packages, unpacked). A
-command enters `root` in a mount namespace of its own, where this machine's folders appear at their own paths.
-Needs apt-get, Debian's keyring, and either root's rights or user namespaces.
+command enters `root` in a mount namespace of its own, where this machine's folders appear at their own paths. Also clean systems, as
+debootstrap makes them: `<cache>/roots/clean-<release>`.
+Needs apt-get, Debian's keyring, and either root's rights or user namespaces; clean systems need root's rights and debootstrap.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,7 @@ ENTER = """
 root=$1; shift
 for folder in $1; do mkdir -p "$root$folder" && mount --rbind "$folder" "$root$folder" || exit 125; done
 shift
+if [ $$ = 1 ]; then mount -t proc proc "$root/proc" || exit 125; fi
 exec chroot "$root" "$@"
 """
 
@@ -66,10 +69,48 @@ def enter(
         users: it makes users and gives files to them, which takes root's own rights.
     """
     space = [] if users else ["--map-root-user"]
+    words = entering(space, root, places, command, environment, folder)
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+
+
+def entering(
+    space: Sequence[str],
+    root: Path,
+    places: Sequence[str],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+) -> list[str]:
+    """The command line of `enter`. `space` has unshare's options; with `--pid --fork` the root gets a /proc of its own."""
     words = ["unshare", *space, "--mount", "--", "sh", "-c", ENTER, "sh", str(root)]
     inside = ["/usr/bin/env", "-i", "-C", str(folder), *(f"{name}={value}" for name, value in environment.items())]
-    words += [" ".join(dict.fromkeys(places)), *inside, *command]
-    return subprocess.run(words, capture_output=True, text=True, timeout=timeout)
+    return [*words, " ".join(dict.fromkeys(places)), *inside, *command]
+
+
+def clean(release: str, packages: Sequence[str] = ()) -> Path:
+    """A minimal system of the release, as debootstrap makes it, with these packages. It is not to be changed: copy it.
+
+    Raises:
+        Unavailable: debootstrap cannot make it here.
+    """
+    if shutil.which("debootstrap") is None:
+        raise Unavailable("debootstrap is not installed")
+    if os.geteuid() != 0:
+        raise Unavailable("debootstrap needs root's rights")
+    root = cache_folder() / "roots" / "-".join(("clean", release, *packages))
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with locked(root.with_suffix(".lock")):
+        if not root.exists():
+            partial = root.with_suffix(".new")
+            shutil.rmtree(partial, ignore_errors=True)
+            include = [f"--include={','.join(packages)}"] if packages else []
+            command = ["debootstrap", "--variant=minbase", *include, release, str(partial), debian.MIRROR]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                said = f"{done.stdout[-300:]}{done.stderr[-300:]}"
+                raise Unavailable(f"debootstrap cannot make Debian {release} here: {said}")
+            partial.rename(root)
+    return root
 
 
 RELEASES = {

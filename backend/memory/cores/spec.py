@@ -9,13 +9,11 @@ every `issue_cycles` cycles: with all 64 warps resident and 16 cycles a core iss
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
 
 from farlane.backend.memory.slots.core import CoreSpec
 from farlane.backend.memory.slots.dispatcher import DispatcherSpec
-from farlane.backend.memory.tlb.spec import number
-
-Placement = Literal["two-ended", "first-fit", "next-fit", "best-fit", "buddy", "split-ends"]
+from farlane.backend.memory.slots.policies import POLICIES
+from farlane.backend.memory.tlb.spec import name, number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Cores:
     threads: int = number(2048, 32, 1 << 16)
     blocks: int = number(32, 1, 1024)
     fifo: int = number(2, 1, 1024)
-    policy: Placement = "two-ended"
+    policy: str = name("two-ended", POLICIES)
     issue_cycles: int = number(16, 1, 1024)
     memory_mib: int = number(128, 1, 1 << 16)
     trace_mib: int = number(8192, 1, 1 << 22)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from farlane.backend.memory.paging.spec import ADDRESS_BITS, PAGE_4K, PAGE_BYTES, levels_of, shift_of
@@ -26,6 +27,11 @@ def number(default: int, low: int, high: int) -> Any:
 def choice(default: int, values: tuple[int, ...]) -> Any:
     """A whole number of a list."""
     return dataclasses.field(default=default, metadata={"values": values})
+
+
+def name(default: str, values: Iterable[str]) -> Any:
+    """A name of a list that another module has, such as its policies."""
+    return dataclasses.field(default=default, metadata={"values": tuple(values)})
 
 
 class SpecError(ValueError):
@@ -48,9 +54,10 @@ def check(spec: Any, prefix: str) -> None:
             if type(value) is not hint:
                 raise SpecError(f"{key}: expected a table, got {value!r}")
             check(value, f"{key}.")
-        elif typing.get_origin(hint) is Literal:
-            if value not in typing.get_args(hint) or not isinstance(value, str):
-                raise SpecError(f"{key}: expected one of {', '.join(map(repr, typing.get_args(hint)))}, got {value!r}")
+        elif typing.get_origin(hint) is Literal or hint is str:
+            names = field.metadata["values"] if hint is str else typing.get_args(hint)
+            if value not in names or not isinstance(value, str):
+                raise SpecError(f"{key}: expected one of {', '.join(map(repr, names))}, got {value!r}")
         elif hint is int:
             if isinstance(value, bool) or not isinstance(value, int):
                 raise SpecError(f"{key}: expected a whole number, got {value!r}")

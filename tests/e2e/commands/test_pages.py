@@ -1,7 +1,7 @@
-"""The commands of the pages do what the pages say: blocks marked ```bash run are run, each page in a folder of its own.
+"""The commands of the pages do what the pages say: blocks marked ```bash run (tests/tutorials/blocks.py) are run, each page in a folder of its own.
 
-The words behind `run`: `fails` (the block must end with an error), `slow` (only with the marker "pages": `make test-pages`). A page's blocks
-are one script, so that what one makes is there in the next. A page that builds on another one says so in `AFTER`.
+A page's blocks are one script, so that what one makes is there in the next. A page that builds on another one says so in `AFTER`. Blocks for a
+clean system are left to `make test-tutorials`.
 """
 
 from __future__ import annotations
@@ -16,32 +16,23 @@ import sys
 from pathlib import Path
 
 import pytest
+from blocks import DOCS, WORDS, Block, blocks, not_printed, pages, script
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
-BLOCK = re.compile(r"^```bash run([^\n]*)\n(.*?)^```$", re.M | re.S)
-WORDS = {"fails", "slow"}
 AFTER = {
-    "howto/choose-a-mode.md": ("tutorials/first-run.md", "cp hello app"),
+    "howto/check-kernels.md": ("tutorials/first-run.md", "cp hello.cu app.cu\n"),
+    "howto/choose-a-mode.md": ("tutorials/first-run.md", "cp hello app\n"),
+    "howto/why-a-loop-waits.md": ("tutorials/first-run.md", "cp hello app\n"),
     "tutorials/team-host.md": ("tutorials/first-run.md", ""),
 }
 
 
-def blocks(page: str) -> list[tuple[set[str], str]]:
-    """A page's runnable blocks: the words behind `run`, and the text."""
-    return [(set(match[1].split()), match[2]) for match in BLOCK.finditer((DOCS / page).read_text())]
+def here(page: str) -> list[Block]:
+    """A page's blocks that can run on this machine."""
+    return [block for block in blocks(page) if "clean" not in block.words]
 
 
-def script(page: str, slow: bool) -> str:
-    """What a reader of the page would type."""
-    before, more = AFTER.get(page, ("", ""))
-    lines = [script(before, slow=False) if before else "set -eu", more]
-    for words, text in blocks(page):
-        if "slow" in words and not slow:
-            continue
-        lines.append(
-            f"if ( set -e\n{text}\n); then echo 'this block must fail'; exit 1; fi" if "fails" in words else text
-        )
-    return "\n".join(lines)
+def is_slow(page: str) -> bool:
+    return any("slow" in block.words for block in here(page))
 
 
 def free_port() -> int:
@@ -50,11 +41,12 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-PAGES = sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if BLOCK.search(page.read_text()))
-SLOW = [page for page in PAGES if any("slow" in words for words, _ in blocks(page))]
+PAGES = [page for page in pages() if here(page)]
 
 
-def run(text: str, folder: Path) -> None:
+def run(page: str, folder: Path) -> None:
+    before, more = AFTER.get(page, ("", ""))
+    chosen = [*(here(before) if before else ()), *([Block(frozenset(), more, ())] if more else ()), *here(page)]
     ports = {port: str(free_port()) for port in ("7070", "9090")}  # the pages' may be taken here
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
     environment |= {
@@ -62,7 +54,7 @@ def run(text: str, folder: Path) -> None:
         "XDG_CONFIG_HOME": str(folder / "configuration"),
     }
     with subprocess.Popen(
-        ["bash", "-c", re.sub(r"\b(7070|9090)\b", lambda port: ports[port[1]], text)],
+        ["bash", "-c", re.sub(r"\b(7070|9090)\b", lambda port: ports[port[1]], script(chosen))],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -76,23 +68,33 @@ def run(text: str, folder: Path) -> None:
             with contextlib.suppress(ProcessLookupError):  # a host that a block has started and not ended
                 os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 0, output
+    assert not_printed(chosen, output) == [], output
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", pages())
 def test_words_are_known(page: str) -> None:
-    assert {word for words, _ in blocks(page) for word in words} <= WORDS
+    assert {word for block in blocks(page) for word in block.words} <= WORDS
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_all_commands_of_a_tutorial_are_run(page: Path) -> None:
+    assert re.findall(r"^```(?:bash|sh|console)(?! run).*$", page.read_text(), re.M) == []
+
+
+def test_output_that_a_page_shows_and_its_commands_do_not_print_is_found() -> None:
+    chosen = [Block(frozenset(), "echo one; echo two\n", ("two",)), Block(frozenset(), "echo one\n", ("one", "two"))]
+    done = subprocess.run(["bash", "-c", script(chosen)], capture_output=True, text=True, check=True)
+    assert not_printed(chosen, done.stdout) == ["echo one\nshows 'two'"]
 
 
 @pytest.mark.timeout(450)
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if any("slow" not in words for words, _ in blocks(page)) and page not in SLOW]
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if not is_slow(page)])
 def test_page(page: str, tmp_path: Path) -> None:
-    run(script(page, slow=False), tmp_path)
+    run(page, tmp_path)
 
 
 @pytest.mark.pages
 @pytest.mark.timeout(450)
-@pytest.mark.parametrize("page", SLOW)
+@pytest.mark.parametrize("page", [page for page in PAGES if is_slow(page)])
 def test_slow_page(page: str, tmp_path: Path) -> None:
-    run(script(page, slow=True), tmp_path)
+    run(page, tmp_path)

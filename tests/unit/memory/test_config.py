@@ -41,6 +41,7 @@ def test_a_file_rests_on_a_preset(tmp_path: Path) -> None:
         ("[tlb]\ncores = 63", "tlb.network.columns: 63 cores"),
         ("[tlb.private]\nentries = 33", "tlb.private.ways: 33 entries"),
         ('[tlb]\nsharing = "some"', "tlb.sharing: expected one of"),
+        ('[cores]\npolicy = "any"', "cores.policy: expected one of 'two-ended', 'first-fit'"),
         ("[tlb]\nsharing = []", "tlb.sharing: expected one of"),
         ("[tlb]\npage_bytes = 8192", "tlb.page_bytes: expected one of 4096, 65536, 2097152"),
         ("tlb = 3", "tlb: expected a table"),

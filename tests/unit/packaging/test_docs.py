@@ -28,6 +28,7 @@ GENERATED = {  # written by a program, as long as what it lists
     "results/measured.md",
     "results/numba-suite.md",
     "results/roundtrips/roundtrips.md",
+    "results/tutorials.md",
 }
 
 
