@@ -22,12 +22,7 @@ from farlane.backend.errors import DeadTransport, ProtocolError
 from farlane.backend.host.accounts import How
 from farlane.backend.host.applicant import Applicant
 from farlane.backend.host.entrance import Entrance, Resumption
-from farlane.backend.host.greeting import (
-    Elsewhere,
-    Greeting,
-    Reason,
-    Refused,
-)
+from farlane.backend.host.greeting import Elsewhere, Greeting, Reason, Refused
 from farlane.backend.host.host import Admission, Host, HostedSession
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.metrics import DEVICE_TIME

@@ -5,11 +5,13 @@
 //! Locking: see `shared`. A session that has ended, died or was left behind by a fork is known by its phase, which is
 //! looked at before any lock, so that the child of a fork never touches a lock that a vanished thread may hold.
 
+mod hello;
 mod led;
+
+pub use hello::HelloInfo;
 
 use crate::connection::objects::Upload;
 use crate::connection::transport;
-use crate::generated_farlane_v1::Object;
 use crate::incoming::awaited::Awaited;
 use crate::incoming::destination::Destination;
 use crate::incoming::output::Output;
@@ -27,22 +29,6 @@ use tape::{operations, WriteHead, Writer};
 
 /// cudaErrorInvalidValue: no memory is of that shape.
 const UNUSABLE_DESTINATION: Failure = Failure::Cuda { code: 1, sticky: false };
-
-/// What the guest says first.
-#[derive(Debug, Clone)]
-pub struct HelloInfo {
-    /// Base name of the executable.
-    pub program: String,
-    pub pid: u32,
-    /// BLAKE2b-256 of every image registered so far.
-    pub module_digests: Vec<[u8; 32]>,
-    /// The objects of the program that may call CUDA; mode loops only.
-    pub objects: Vec<Object>,
-    /// What the host is to look for in kernels.
-    pub checks: Vec<String>,
-    /// The priority that it asks for.
-    pub priority: Option<u32>,
-}
 
 /// One open session. Shared by all threads of the program.
 #[derive(Debug)]
