@@ -11,7 +11,7 @@ import contextlib
 import queue
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -59,12 +59,14 @@ class Talk(Generic[Reply]):
     def send(self, message: pb.SaveRequest | pb.RestorePart) -> None:
         self._outgoing.put(message.SerializeToString())
 
-    def replies(self) -> Iterator[Reply]:
-        """Raises Failed: the host ends the call."""
+    def reply(self, due: str) -> Reply:
+        """The next one. Raises Failed: the host ends the call, or has ended it before `due`."""
         try:
-            yield from self._call
+            for reply in self._call:
+                return reply
         except grpc.RpcError as error:
             raise Failed(f"no answer from {self._url}: {error.details()}") from None
+        raise Failed(f"the host has ended before {due}")
 
     def end(self) -> None:
         self._outgoing.put(None)
@@ -86,11 +88,22 @@ def _talking(url: str, method: str, reply: type[Reply]) -> Iterator[Talk[Reply]]
 
 
 class Saving:
-    """A session as it comes from its host. Raises Failed."""
+    """A session as it comes from its host. Raises Failed.
 
-    def __init__(self, talk: Talk[pb.SavePart], begin: pb.SaveRequest.Begin, have: set[bytes]) -> None:
+    Args:
+        have: digests of what need not come.
+        arrive: comes back when what `content` gave so far has arrived where it goes; the session is not held before.
+    """
+
+    def __init__(
+        self,
+        talk: Talk[pb.SavePart],
+        begin: pb.SaveRequest.Begin,
+        have: set[bytes],
+        arrive: Callable[[], None] = lambda: None,
+    ) -> None:
         self._talk = talk
-        self._replies = talk.replies()
+        self._arrive = arrive
         self._session = bytearray()
         self._pages = pb.SavePart.Figures()
         talk.send(pb.SaveRequest(begin=begin))
@@ -102,16 +115,19 @@ class Saving:
     def content(self) -> Iterator[bytes]:
         """What is not there, until the session is whole."""
         receiver = Receiver()
-        for part in self._replies:
+        while True:
+            part = self._talk.reply("the session was whole")
             kind = part.WhichOneof("kind")
             if kind == "refused":
                 raise Failed(f"the session is not saved: {part.refused}")
             if kind == "figures":
                 self._pages = part.figures
                 return
+            if kind == "round":
+                self._arrive()
+                self._talk.send(pb.SaveRequest(taken=True))
             self._session += part.session
             yield from receiver.take(part.blobs)
-        raise Failed("the host has ended before the session was whole")
 
     def session(self) -> pb.SavedSession:
         return form.read(bytes(self._session))
@@ -119,9 +135,8 @@ class Saving:
     def keep(self) -> Figures:
         """It is safe here."""
         self._talk.send(pb.SaveRequest(kept=True))
-        for part in self._replies:
-            return Figures(self._pages.pages, self._pages.sent, self._pages.sent_ahead, part.paused)
-        raise Failed("the host has ended before it has let the session go")
+        paused = self._talk.reply("it has let the session go").paused
+        return Figures(self._pages.pages, self._pages.sent, self._pages.sent_ahead, paused)
 
 
 def save(url: str, name: str, folder: Path, *, leave: bool, wait: float) -> Figures:
@@ -154,8 +169,14 @@ def move(url: str, name: str, to: str, *, wait: float, rounds: int, guests: str)
     began = time.monotonic()
     with _talking(to, "Restore", pb.RestoreReply) as there, _talking(url, "Save", pb.SavePart) as here:
         begin = pb.SaveRequest.Begin(session=name, leave=True, wait_seconds=wait, rounds=rounds, to=guests)
-        saving = Saving(here, begin, set())
         sender = Sender(lambda blobs: there.send(pb.RestorePart(blobs=blobs)))
+
+        def arrive() -> None:
+            sender.flush()
+            there.send(pb.RestorePart(ask=True))
+            _answer(there)
+
+        saving = Saving(here, begin, set(), arrive)
         for data in saving.content():
             sender.add(data)
         found = _finish(there, sender, saving.session())
@@ -167,11 +188,14 @@ def _finish(talk: Talk[pb.RestoreReply], sender: Sender, session: pb.SavedSessio
     for piece in pieces(session.SerializeToString()):
         talk.send(pb.RestorePart(session=piece))
     talk.send(pb.RestorePart(end=True))
-    for reply in talk.replies():
-        if reply.WhichOneof("kind") == "refused":
-            raise Failed(f"the session is not restored: {reply.refused}")
-        return str(reply.session)
-    raise Failed("the host has ended without an answer")
+    return str(_answer(talk).session)
+
+
+def _answer(talk: Talk[pb.RestoreReply]) -> pb.RestoreReply:
+    reply = talk.reply("it had the session")
+    if reply.WhichOneof("kind") == "refused":
+        raise Failed(f"the session is not restored: {reply.refused}")
+    return reply
 
 
 class SessionCommand:

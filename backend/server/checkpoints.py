@@ -36,6 +36,7 @@ RESTORE = "/farlane.v1.CheckpointService/Restore"
 CALLS = (SAVE, RESTORE)
 _OK, _INVALID, _DENIED = 0, 3, 7  # gRPC's
 _SILENCE_SECONDS = 60.0  # of a caller
+_ROUND_SECONDS = 600.0  # for a round of memory to arrive at another host
 _ROUNDS = 16  # of memory that is sent ahead, at most
 _BESIDE_BYTES = 2 << 30  # of content that is not memory
 _SOCKET = "sessions are saved and restored by a Unix socket of the host: start it with --listen unix:///PATH as well"
@@ -94,6 +95,8 @@ class Checkpoints:
             sender.flush()
             if offers.pages == before:
                 break
+            call.send(pb.SavePart(round=True).SerializeToString())
+            self._request(call, "taken", seconds=_ROUND_SECONDS)
         ahead = offers.pages
         with entry.pausing.held(begin.wait_seconds):
             captured = capture(session, entry.call, self._identity(entry), offers, reader)
@@ -130,8 +133,8 @@ class Checkpoints:
         return Identity(entry.shown, entry.secret, entry.owner, program, pid, version, capability)
 
     @staticmethod
-    def _request(call: Call, *kinds: str) -> pb.SaveRequest:
-        request = pb.SaveRequest.FromString(_received(call))
+    def _request(call: Call, *kinds: str, seconds: float = _SILENCE_SECONDS) -> pb.SaveRequest:
+        request = pb.SaveRequest.FromString(_received(call, seconds))
         if request.WhichOneof("kind") not in kinds:
             raise Malformed(f"{request.WhichOneof('kind')} where {' or '.join(kinds)} was due")
         return request
@@ -163,6 +166,8 @@ class Checkpoints:
         session, blobs, receiver, size = bytearray(), dict[bytes, bytes](), Receiver(), 0
         most = 2 * self._host.quota + _BESIDE_BYTES
         for part in self._parts(call):
+            if part.WhichOneof("kind") == "ask":
+                call.send(pb.RestoreReply(taken=True).SerializeToString())
             if part.WhichOneof("kind") == "session":
                 session += part.session
                 size += len(part.session)
@@ -212,9 +217,9 @@ class Checkpoints:
         return session.name
 
 
-def _received(call: Call) -> bytes:
+def _received(call: Call, seconds: float = _SILENCE_SECONDS) -> bytes:
     """Raises Malformed, TimeoutError, CallGone."""
-    data = call.receive(_SILENCE_SECONDS)
+    data = call.receive(seconds)
     if data is None or isinstance(data, Tape):
         raise Malformed("the end, or a Tape")
     return data

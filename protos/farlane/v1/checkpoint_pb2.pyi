@@ -276,7 +276,7 @@ class SavedFolder(_message.Message):
     def __init__(self, session: _Optional[_Union[SavedSession, _Mapping]] = ..., packs: _Optional[_Iterable[_Union[SavedFolder.Pack, _Mapping]]] = ...) -> None: ...
 
 class SaveRequest(_message.Message):
-    __slots__ = ("begin", "have", "start", "kept")
+    __slots__ = ("begin", "have", "start", "kept", "taken")
     class Begin(_message.Message):
         __slots__ = ("session", "leave", "wait_seconds", "rounds", "to")
         SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -294,14 +294,16 @@ class SaveRequest(_message.Message):
     HAVE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
     begin: SaveRequest.Begin
     have: bytes
     start: bool
     kept: bool
-    def __init__(self, begin: _Optional[_Union[SaveRequest.Begin, _Mapping]] = ..., have: _Optional[bytes] = ..., start: bool = ..., kept: bool = ...) -> None: ...
+    taken: bool
+    def __init__(self, begin: _Optional[_Union[SaveRequest.Begin, _Mapping]] = ..., have: _Optional[bytes] = ..., start: bool = ..., kept: bool = ..., taken: bool = ...) -> None: ...
 
 class SavePart(_message.Message):
-    __slots__ = ("blobs", "session", "figures", "refused", "paused")
+    __slots__ = ("blobs", "session", "figures", "refused", "paused", "round")
     class Figures(_message.Message):
         __slots__ = ("pages", "sent", "sent_ahead")
         PAGES_FIELD_NUMBER: _ClassVar[int]
@@ -316,12 +318,14 @@ class SavePart(_message.Message):
     FIGURES_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PAUSED_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
     blobs: Blobs
     session: bytes
     figures: SavePart.Figures
     refused: str
     paused: float
-    def __init__(self, blobs: _Optional[_Union[Blobs, _Mapping]] = ..., session: _Optional[bytes] = ..., figures: _Optional[_Union[SavePart.Figures, _Mapping]] = ..., refused: _Optional[str] = ..., paused: _Optional[float] = ...) -> None: ...
+    round: bool
+    def __init__(self, blobs: _Optional[_Union[Blobs, _Mapping]] = ..., session: _Optional[bytes] = ..., figures: _Optional[_Union[SavePart.Figures, _Mapping]] = ..., refused: _Optional[str] = ..., paused: _Optional[float] = ..., round: bool = ...) -> None: ...
 
 class Blobs(_message.Message):
     __slots__ = ("data", "more")
@@ -332,19 +336,23 @@ class Blobs(_message.Message):
     def __init__(self, data: _Optional[_Iterable[bytes]] = ..., more: bool = ...) -> None: ...
 
 class RestorePart(_message.Message):
-    __slots__ = ("blobs", "session", "end")
+    __slots__ = ("blobs", "session", "end", "ask")
     BLOBS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
     blobs: Blobs
     session: bytes
     end: bool
-    def __init__(self, blobs: _Optional[_Union[Blobs, _Mapping]] = ..., session: _Optional[bytes] = ..., end: bool = ...) -> None: ...
+    ask: bool
+    def __init__(self, blobs: _Optional[_Union[Blobs, _Mapping]] = ..., session: _Optional[bytes] = ..., end: bool = ..., ask: bool = ...) -> None: ...
 
 class RestoreReply(_message.Message):
-    __slots__ = ("session", "refused")
+    __slots__ = ("session", "refused", "taken")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
     session: str
     refused: str
-    def __init__(self, session: _Optional[str] = ..., refused: _Optional[str] = ...) -> None: ...
+    taken: bool
+    def __init__(self, session: _Optional[str] = ..., refused: _Optional[str] = ..., taken: bool = ...) -> None: ...
