@@ -121,19 +121,6 @@ def test_a_session_is_a_trace(
     }
 
 
-def test_a_confined_session_is_in_the_hosts_timeline(tmp_path: Path, toolchain: Callable[[str], Toolchain]) -> None:
-    """By the same way: its process writes no file."""
-    entries = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml")}
-    program = entries["vecadd"].compiled(toolchain("13.0"), Build(architecture="sm_75"))[0]
-    with serving(tmp_path, "--timeline", str(tmp_path / "spans"), "--workers", "process") as url:
-        command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", url, "--", program]
-        assert "PASS" in subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-    (file,) = (tmp_path / "spans").iterdir()
-    found = json.loads(file.read_text())
-    assert found["session"] == "s1"
-    assert {"group", "launch"} <= {kind for kind, *_ in found["spans"]}
-
-
 def test_a_collector_that_does_not_answer(tmp_path: Path, toolchain: Callable[[str], Toolchain]) -> None:
     """Sessions do not notice."""
     entries = {entry.name: entry for entry in registry.load(NATIVE / "registry.toml")}
