@@ -298,12 +298,15 @@ class Service:
 
 
 def _revoke(call: Call, session: HostedSession, why: str) -> None:
-    """From the gate's thread: the session ends, whatever it runs, and its guest learns why."""
+    """From the gate's thread: the session ends, whatever it runs, and its guest learns why.
+
+    So nothing may answer a kernel that is interrupted: the call has ended before, or the process is gone.
+    """
+    if not isinstance(session, Session):
+        session.stop()
     call.end(Status.UNAUTHENTICATED, why)
     if isinstance(session, Session):
         session.interrupt()
-    else:
-        session.stop()
 
 
 def _entrance() -> Entrance:

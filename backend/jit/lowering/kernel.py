@@ -185,9 +185,11 @@ class KernelContext(Reachable):
 
     def _group(self, body: Body, alone: FunctionEmitter) -> list[str]:
         """The code of the kernel's warp groups, if it has any, which `alone` then goes on from."""
-        self.group_site, sites = self.sites, self.sites
+        sites = self.sites
+        self.group_site = self.site()
         group = group_codegen.plan(self, body, alone)
         if group is None:
+            self.sites = sites
             return []
         try:
             text = group.emit()
