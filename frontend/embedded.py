@@ -67,6 +67,7 @@ class EmbeddedHost:
         # The launcher analyzes programs itself.
         arguments += [
             "--die-with-parent",
+            str(os.getpid()),
             "--no-analyze",
             "--ready-fd",
             str(writer),

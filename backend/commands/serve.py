@@ -75,8 +75,8 @@ class ServeCommand:
         logs.configure(logs.Wanted(arguments.log_level, arguments.log_format))
         sys.setswitchinterval(SWITCH_SECONDS)
         signals = Signals((signal.SIGTERM, signal.SIGINT))
-        if arguments.die_with_parent:
-            end_with_parent()
+        if arguments.die_with_parent is not None:
+            end_with_parent(arguments.die_with_parent)
             if sys.stderr.isatty():  # whole lines: a bar would be in the way of what the guest prints there
                 logging.getLogger(COMPILING).setLevel(logging.INFO)
         try:
@@ -93,7 +93,7 @@ class ServeCommand:
         exporter = None if arguments.otlp is None else open_exporter(arguments.otlp, arguments.device)
         networked = any(not endpoint.local for endpoint in endpoints)
         host = open_host(arguments, options, networked=networked, spans=exporter)
-        if isinstance(host.device, Device) and not options.model and not arguments.die_with_parent:
+        if isinstance(host.device, Device) and not options.model and arguments.die_with_parent is None:
             host.device.spread()  # where it models, and for one program, each run has the same addresses
         try:
             edge = Edge(host, folder, arguments.grace, restored=[Path(each) for each in arguments.restore])
@@ -111,7 +111,7 @@ class ServeCommand:
                         )
                 _announce(arguments.ready_fd, _what(arguments, host), [str(endpoint) for endpoint in bound])
                 version()  # read while the first guest starts
-                if arguments.die_with_parent and isinstance(host.device, Device):  # a session comes at once
+                if arguments.die_with_parent is not None and isinstance(host.device, Device):  # a session comes at once
                     threading.Thread(target=host.device.prepare, name="farlane-prepare", daemon=True).start()
                 signals.wait()
                 log.info("stopping: %d sessions open", host.sessions)

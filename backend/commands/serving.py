@@ -231,7 +231,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ready-fd", type=int, metavar="FD", help="write the endpoints to this file descriptor once listening"
     )
     parser.add_argument(
-        "--die-with-parent", action="store_true", help="end when the process that started this one ends"
+        "--die-with-parent", type=int, metavar="PID", help="end when this process ends, which has started this one"
     )
 
 

@@ -19,13 +19,15 @@ _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.5
 
 
-def end_with_parent() -> None:
-    """From now on this process gets SIGTERM when its parent has ended; at once when it has ended already."""
-    parent = os.getppid()
+def end_with_parent(parent: int) -> None:
+    """From now on this process gets SIGTERM when that one, its parent, has ended; at once when it has ended already.
+
+    The parent may be process 1, as the program that a container begins with is: so its number is asked for.
+    """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0) == 0:
-            if os.getppid() != parent or parent == 1:
+            if os.getppid() != parent:
                 os.kill(os.getpid(), signal.SIGTERM)
             return
     threading.Thread(target=_watch, args=(parent,), name="farlane-parent", daemon=True).start()

@@ -91,7 +91,15 @@ def collect(report: Path) -> list[dict[str, Any]]:
 def _serve(url: str, environment: dict[str, str], serving: Sequence[str]) -> subprocess.Popen[bytes]:
     reader, writer = os.pipe()
     arguments = [sys.executable, "-m", "farlane.backend.commands.serve", "--device", "sim", "--listen", url]
-    arguments += ["--die-with-parent", "--no-analyze", "--ready-fd", str(writer), "--log-level", "error"]
+    arguments += [
+        "--die-with-parent",
+        str(os.getpid()),
+        "--no-analyze",
+        "--ready-fd",
+        str(writer),
+        "--log-level",
+        "error",
+    ]
     arguments += serving
     process = subprocess.Popen(
         arguments,

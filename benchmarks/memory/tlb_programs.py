@@ -104,7 +104,7 @@ def timed_host(kind: str, settings: Path | None, folder: Path) -> Iterator[str]:
     if settings is not None:
         variables[options.MODEL] = str(settings)
     command = [sys.executable, str(Path(__file__).parent / "timed_host.py"), kind, "--listen", url, "--no-analyze"]
-    command += ["--die-with-parent", "--log-level", "error", "--ready-fd", str(writer)]
+    command += ["--die-with-parent", str(os.getpid()), "--log-level", "error", "--ready-fd", str(writer)]
     with subprocess.Popen(command, pass_fds=(writer,), env=variables, stdout=subprocess.DEVNULL) as host:
         os.close(writer)
         select.select([reader], [], [], 120)

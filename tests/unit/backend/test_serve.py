@@ -162,11 +162,16 @@ def test_a_service_manager_learns_that_it_listens(tmp_path: Path, abstract: bool
             process.wait()
 
 
+STARTS = """
+import os, subprocess
+process = subprocess.Popen([*{arguments!r}, "--die-with-parent", str(os.getpid())], stdout=subprocess.PIPE)
+"""
+
+
 def test_dies_with_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "s"
     code = (
-        "import subprocess, sys, time\n"
-        f"process = subprocess.Popen({arguments('--listen', f'unix://{path}', '--die-with-parent')!r}, stdout=subprocess.PIPE)\n"
+        f"import time\n{STARTS.format(arguments=arguments('--listen', f'unix://{path}'))}"
         "process.stdout.readline()\n"
         "print(process.pid, flush=True)\n"
         "time.sleep(60)\n"
@@ -177,6 +182,28 @@ def test_dies_with_its_parent(tmp_path: Path) -> None:
         assert path.exists()
         parent.kill()
     eventually(lambda: not path.exists() and not _alive(child))
+
+
+def test_its_parent_is_what_a_container_begins_with(tmp_path: Path) -> None:
+    """Process 1 of its space. The host stays, and ends with it."""
+    path = tmp_path / "s"
+    within = ["unshare", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*within, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root, and namespaces of its own for mounts and processes")
+    code = (
+        f"{STARTS.format(arguments=arguments('--listen', f'unix://{path}'))}"
+        "process.stdout.readline()\n"
+        "try: process.wait(1)\n"
+        "except subprocess.TimeoutExpired: print(os.getpid(), 'stays')\n"
+    )
+    outcome = subprocess.run([*within, sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert outcome.stdout == "1 stays\n", outcome.stderr
+    eventually(lambda: not _listens(path))
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
 
 
 def hanging(path: Path, more: str = "") -> list[str]:
