@@ -62,7 +62,8 @@ class Talk(Generic[Reply]):
     def reply(self, due: str) -> Reply:
         """The next one. Raises Failed: the host ends the call, or has ended it before `due`."""
         try:
-            for reply in self._call:
+            for received in self._call:
+                reply: Reply = received
                 return reply
         except grpc.RpcError as error:
             raise Failed(f"no answer from {self._url}: {error.details()}") from None
