@@ -30,6 +30,7 @@ impl Budget {
     }
 
     /// Whether so much was left.
+    #[allow(deprecated)] // newer compilers call it try_update; 1.88 does not know that name
     pub fn take(&self, size: u64) -> bool {
         let more = |used: u64| used.checked_add(size).filter(|&sum| sum <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()

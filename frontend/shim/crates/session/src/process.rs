@@ -158,6 +158,7 @@ pub fn mint(kind: HandleKind) -> Outcome<u32> {
     next(&NEXT_HANDLE[kind as usize])
 }
 
+#[allow(deprecated)] // newer compilers call it try_update; 1.88 does not know that name
 fn next(counter: &AtomicU32) -> Outcome<u32> {
     counter
         .fetch_update(Relaxed, Relaxed, |next| (next <= LAST_HANDLE).then_some(next + 1))
