@@ -20,7 +20,6 @@ from farlane.frontend import keeper, settings, shim_library, steering
 from farlane.frontend.errors import UserError
 from farlane.frontend.hosts import connected, parse_url
 from farlane.frontend.sizes import parse_size
-from farlane.hosturl import ANSWER_SECONDS
 from farlane.hosturl.variables import HOST, named_host
 from farlane.terminal import statuses
 
@@ -138,7 +137,7 @@ def _reach(name: str, options: Options) -> str:
         )
     url = parse_url(name)
     try:
-        connected(url, ANSWER_SECONDS).close()
+        connected(url).close()
     except OSError as error:
         raise UserError(
             f"no host at {name}: {error.strerror or error}",

@@ -40,9 +40,6 @@ class Offers:
         self._have = set(have)
         self.pages = 0  # given to the sink
 
-    def know(self, digests: Iterable[bytes]) -> None:
-        self._have.update(digests)
-
     def offer(self, data: bytes) -> bytes:
         """The data's digest. The sink gets the data, if the other side has not got them."""
         digest = digest_of(data)

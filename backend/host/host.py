@@ -185,10 +185,8 @@ class Host:
         except BaseException:
             self._forget(name)
             raise
-        self._share(session, dataclasses.replace(applicant.terms or self.guest_terms, priority=level))
-        self._accounts.opened(name, greeting.program, greeting.pid)
-        with self._lock:
-            self._open[name] = session
+        terms = dataclasses.replace(applicant.terms or self.guest_terms, priority=level)
+        self._opened(session, terms, greeting.program, greeting.pid)
         images = session.images
         known = [digest for digest in greeting.module_digests if images.find(digest) is not None]
         log.info(
@@ -224,12 +222,15 @@ class Host:
         except BaseException:
             self._forget(name)
             raise
-        self._share(session, self.guest_terms)
-        self._accounts.opened(name, program, pid)
-        with self._lock:
-            self._open[name] = session
+        self._opened(session, self.guest_terms, program, pid)
         log.info("session %s restored: %s (pid %d)", name, program or "?", pid)
         return session
+
+    def _opened(self, session: HostedSession, terms: Terms, program: str, pid: int) -> None:
+        self._share(session, terms)
+        self._accounts.opened(session.name, program, pid)
+        with self._lock:
+            self._open[session.name] = session
 
     def end(self, session: HostedSession, why: str, how: How = How.STOPPED) -> None:
         """Closes a session, however it ended. Idempotent; never raises."""

@@ -1,7 +1,7 @@
 """The sessions that a guest may come again to: open ones, restored ones that wait for it, and those that have left.
 
 Owns who is let into which: by the session's secret, its name as the guest knows it, and the guest's token. A restored
-session has another name at this host than its guest knows. What nobody has come to within the grace is ended.
+session has another name at this host than its guest knows. A session whose guest has not come within the grace is ended.
 
 Locking: one lock around the lists. Nothing is called while it is held.
 """

@@ -6,20 +6,18 @@ By vsock: tests/e2e/test_vm_vsock.py.
 
 from __future__ import annotations
 
-import platform
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import vm as demo
 from farlane.frontend import shim_library
-from farlane.frontend.devtools import debian, registry
-from farlane.frontend.devtools.guest_image import guest_image
+from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.tls_host import TlsHost
 from farlane.frontend.devtools.toolchain import Toolchain
-from farlane.frontend.devtools.virtual_machine import QEMU, VirtualMachine
+from farlane.frontend.devtools.virtual_machine import VirtualMachine
+from virtual_machines import require_machines
 from waiting import eventually
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(900), pytest.mark.xdist_group("vm")]
@@ -44,14 +42,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsHost]:
 @pytest.fixture(scope="module")
 def machine(host: TlsHost, compiled: dict[str, Path]) -> Callable[[], VirtualMachine]:
     """Makes machines; skips, saying why, where that cannot be."""
-    if platform.machine() != "x86_64":
-        pytest.skip(f"virtual machines are made for x86-64 only, this machine is {platform.machine()}")
-    if shutil.which(QEMU) is None:
-        pytest.skip(f"{QEMU} is not installed")
-    try:
-        guest_image()
-    except debian.Unavailable as reason:
-        pytest.skip(str(reason))
+    require_machines()
     return lambda: demo.machine(host, compiled)
 
 

@@ -7,19 +7,16 @@ vsock, by which the Rust transports on both sides run their tests in it.
 from __future__ import annotations
 
 import json
-import platform
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import vm as demo
-from farlane.frontend.devtools import debian
-from farlane.frontend.devtools.guest_image import guest_image
 from farlane.frontend.devtools.tls_host import TlsHost
 from farlane.frontend.devtools.toolchain import Toolchain
-from farlane.frontend.devtools.virtual_machine import QEMU, VirtualMachine
+from farlane.frontend.devtools.virtual_machine import VirtualMachine
+from virtual_machines import require_machines
 from vsock_device import PROGRAM, VsockDevice, program
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(900), pytest.mark.xdist_group("vm")]
@@ -74,14 +71,7 @@ def programs(toolchain: Callable[[str], Toolchain]) -> dict[str, Path]:
 def vm(
     host: TlsHost, device: VsockDevice, programs: dict[str, Path], transports: dict[str, Path]
 ) -> Iterator[VirtualMachine]:
-    if platform.machine() != "x86_64":
-        pytest.skip(f"virtual machines are made for x86-64 only, this machine is {platform.machine()}")
-    if shutil.which(QEMU) is None:
-        pytest.skip(f"{QEMU} is not installed")
-    try:
-        guest_image()
-    except debian.Unavailable as reason:
-        pytest.skip(str(reason))
+    require_machines()
     with demo.machine(host, programs | transports, device.options) as started:
         yield started
 

@@ -1,8 +1,8 @@
-//! A slice's blocks with less to do, for loops that go on for long: what nobody asks for is not computed.
+//! A slice's blocks with less to do, for loops that go on for long: what no record asks for is not computed.
 //!
 //! In this order: blocks that follow one other block alone become part of it (`joined`); variables of the memory become registers (`cells`);
 //! operands become constants and the oldest registers that hold the same, and comparisons lose what compilers put around them (`forward`); what
-//! nobody looks at goes (`live`). The same calls come with the same values that are asked for, and an evaluation is stuck in the same iteration.
+//! nothing reads goes (`live`). The same calls come with the same values that are asked for, and an evaluation is stuck in the same iteration.
 //!
 //! Source: A. Aho, M. Lam, R. Sethi, J. Ullman, Compilers: Principles, Techniques, and Tools, 8.5 and 9.2.5 (extended basic blocks, live variables).
 

@@ -1,4 +1,4 @@
-//! Operations whose results nobody looks at are left out.
+//! Operations whose results nothing reads are left out.
 
 use super::{may_be_stuck, successors, New};
 use crate::form::{Block, End, Operation, Spot};
