@@ -147,7 +147,7 @@ bench-gpu:
 	$(call ON_GPU,benchmarks/gpu/run.py $(BENCH_ARGS))
 
 gpu-bundle: install
-	$(BIN)/python frontend/devtools/gpu_bundle.py make $(GPU_BUNDLE)
+	$(BIN)/python frontend/devtools/gpu_bundle.py make $(GPU_BUNDLE) $(BUNDLE_ARGS)
 
 lint: install
 	$(BIN)/ruff check .

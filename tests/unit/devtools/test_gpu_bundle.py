@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 
 import pytest
 from farlane.frontend.devtools import gpu_bundle
@@ -33,3 +34,10 @@ def test_what_is_taken_from_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
         gpu_bundle, "PACKAGES", {"google.protobuf": PROTOBUF, "pytest": "pytest>=8", "no_such": "no-such"}
     )
     assert gpu_bundle.missing() == ["no-such", PROTOBUF]
+
+
+def test_what_the_project_needs_is_in_the_bundle_or_on_the_machine() -> None:
+    needed = {re.split(r"[<>=]", line)[0] for line in gpu_bundle.project()["project"]["dependencies"]}
+    bundled = {re.split(r"[<>=]", line)[0] for line in gpu_bundle.PACKAGES.values()}
+    assert needed - bundled == set(gpu_bundle.MACHINE)
+    assert {"pytest", "pytest-timeout", "pytest-xdist", "hypothesis"} <= bundled
