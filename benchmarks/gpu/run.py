@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from farlane.frontend import manifests
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain, install
@@ -26,11 +27,12 @@ from farlane.frontend.embedded import EmbeddedHost
 SOURCE = Path(__file__).with_name("workloads.cu")
 # The workload, and the goal: remote time over native time, over a Unix socket.
 WORKLOADS = {
-    "launches": 1.0, "changing": 1.2, "copies": 1.2, "matmul": 1.02, "cg": 1.2, "stencil": 1.2, "bfs": 1.2, "first": 0.0,
+    "launches": 1.0, "changing": 1.2, "synced": 2.0, "upload": 1.2, "download": 1.2, "copies": 1.2, "matmul": 1.02, "cg": 1.2, "stencil": 1.2, "bfs": 1.2, "first": 0.0,
 }  # fmt: skip
 RUNS = 5
 TOGETHER = 8
 HINTS = 100
+ANALYZE_SECONDS = 60.0
 
 
 def gpu() -> str:
@@ -60,6 +62,8 @@ class Bench:
     def __init__(self, toolchain: Toolchain, device: str, scale: float) -> None:
         self.program = str(compile_program(toolchain, [SOURCE], "workloads", Build(architecture="sm_75")))
         self.library = toolchain.library_folder
+        # As `farlane run` has them.
+        self.manifests = manifests.prepare(Path(self.program), os.environ, ANALYZE_SECONDS, print)
         self.device = device
         self.scale = str(scale)
 
@@ -77,7 +81,8 @@ class Bench:
         return self._parsed(f"{workload}, natively,", done.returncode, done.stdout, done.stderr)
 
     def remote(self, guest: Guest, workload: str) -> dict[str, float]:
-        outcome = guest.run([self.program, workload, self.scale], "loops", timeout=300)
+        extra = {"FARLANE_MANIFESTS": str(self.manifests)} if self.manifests else {}
+        outcome = guest.run([self.program, workload, self.scale], "loops", timeout=300, extra=extra)
         return self._parsed(f"{workload} through Farlane", outcome.status, outcome.stdout, outcome.stderr)
 
     def ratios(self) -> None:

@@ -36,12 +36,25 @@ template <typename T> T *uploaded(const std::vector<T> &values) {
     return pointer;
 }
 
+// Milliseconds from its making to `stop`, with a synchronization before each.
+struct Timer {
+    Timer() {
+        CHECK(cudaDeviceSynchronize());
+        begin = std::chrono::steady_clock::now();
+    }
+
+    double stop() const {
+        CHECK(cudaDeviceSynchronize());
+        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    }
+
+    std::chrono::steady_clock::time_point begin;
+};
+
 static double timed(const std::function<void()> &region) {
-    CHECK(cudaDeviceSynchronize());
-    auto begin = std::chrono::steady_clock::now();
+    Timer timer;
     region();
-    CHECK(cudaDeviceSynchronize());
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    return timer.stop();
 }
 
 __global__ void bump(float *x, float by) { x[threadIdx.x] += by; }
@@ -75,6 +88,49 @@ static double changing(double *sum) {
     *sum = first[0];
     return time;
 }
+
+// A launch and a synchronization, 1,000 times: what waiting for the GPU costs.
+static double synced(double *sum) {
+    float *x = on_device<float>(32), first[32];
+    auto region = [&] {
+        for (int i = 0; i < scaled(1000); ++i) {
+            bump<<<1, 32>>>(x, 1.0f);
+            CHECK(cudaDeviceSynchronize());
+        }
+    };
+    timed(region);
+    double time = timed(region);
+    CHECK(cudaMemcpy(first, x, sizeof first, cudaMemcpyDeviceToHost));
+    *sum = first[0];
+    return time;
+}
+
+// Pageable memory one way, 64 MiB at a time, other bytes each time.
+static double one_way(double *sum, bool up) {
+    size_t count = static_cast<size_t>(scaled(16 << 20));
+    std::vector<uint32_t> values(count);
+    uint32_t *x = on_device<uint32_t>(count);
+    auto region = [&] {
+        for (int round = 0; round < 8; ++round) {
+            if (up) {
+                for (size_t i = 0; i < count; i += 1024) {
+                    values[i] = round + static_cast<uint32_t>(i);
+                }
+                CHECK(cudaMemcpy(x, values.data(), count * 4, cudaMemcpyHostToDevice));
+            } else {
+                CHECK(cudaMemcpy(values.data(), x, count * 4, cudaMemcpyDeviceToHost));
+            }
+        }
+    };
+    timed(region);
+    double time = timed(region);
+    CHECK(cudaMemcpy(values.data(), x, count * 4, cudaMemcpyDeviceToHost));
+    *sum = values[1024] + values[count - 1024];
+    return time;
+}
+
+static double upload(double *sum) { return one_way(sum, true); }
+static double download(double *sum) { return one_way(sum, false); }
 
 // Pageable memory to the device and back, 64 MiB at a time.
 static double copies(double *sum) {
@@ -172,24 +228,23 @@ static double cg(double *sum) {
     }
     double *x = on_device<double>(n), *r = uploaded(right), *p = uploaded(right), *q = on_device<double>(n);
     double *result = on_device<double>(1);
-    auto product = [&](const double *a, const double *b) {
-        double value;
-        dot<<<1, 256>>>(a, b, result, n);
-        CHECK(cudaMemcpy(&value, result, 8, cudaMemcpyDeviceToHost));
-        return value;
-    };
-    double time = timed([&] {
-        double old = product(r, r);
-        for (int i = 0; i < iterations && old > 1e-12; ++i) {
-            laplace<<<blocks, 256>>>(p, q, n);
-            double alpha = old / product(p, q);
-            axpy<<<blocks, 256>>>(x, p, alpha, 1, n);
-            axpy<<<blocks, 256>>>(r, q, -alpha, 1, n);
-            double now = product(r, r);
-            axpy<<<blocks, 256>>>(p, r, 1, now / old, n);
-            old = now;
-        }
-    });
+    Timer timer;
+    double old, curvature, now;
+    dot<<<1, 256>>>(r, r, result, n);
+    CHECK(cudaMemcpy(&old, result, 8, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < iterations && old > 1e-12; ++i) {
+        laplace<<<blocks, 256>>>(p, q, n);
+        dot<<<1, 256>>>(p, q, result, n);
+        CHECK(cudaMemcpy(&curvature, result, 8, cudaMemcpyDeviceToHost));
+        double alpha = old / curvature;
+        axpy<<<blocks, 256>>>(x, p, alpha, 1, n);
+        axpy<<<blocks, 256>>>(r, q, -alpha, 1, n);
+        dot<<<1, 256>>>(r, r, result, n);
+        CHECK(cudaMemcpy(&now, result, 8, cudaMemcpyDeviceToHost));
+        axpy<<<blocks, 256>>>(p, r, 1, now / old, n);
+        old = now;
+    }
+    double time = timer.stop();
     CHECK(cudaMemcpy(right.data(), x, n * 8, cudaMemcpyDeviceToHost));
     *sum = right[n / 2];
     return time;
@@ -248,14 +303,14 @@ static double bfs(double *sum) {
     }
     level[0] = 0;
     int *o = uploaded(offsets), *t = uploaded(targets), *l = uploaded(level), *flag = on_device<int>(1);
-    double time = timed([&] {
-        for (int depth = 0, changed = 1; changed; ++depth) {
-            changed = 0;
-            CHECK(cudaMemset(flag, 0, 4));
-            expand<<<n / 256, 256>>>(o, t, l, depth, flag, n);
-            CHECK(cudaMemcpy(&changed, flag, 4, cudaMemcpyDeviceToHost));
-        }
-    });
+    Timer timer;
+    for (int depth = 0, changed = 1; changed; ++depth) {
+        changed = 0;
+        CHECK(cudaMemset(flag, 0, 4));
+        expand<<<n / 256, 256>>>(o, t, l, depth, flag, n);
+        CHECK(cudaMemcpy(&changed, flag, 4, cudaMemcpyDeviceToHost));
+    }
+    double time = timer.stop();
     CHECK(cudaMemcpy(level.data(), l, n * 4, cudaMemcpyDeviceToHost));
     for (int each : level) {
         *sum += each;
@@ -277,7 +332,7 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         double (*run)(double *);
-    } table[] = {{"launches", launches}, {"changing", changing}, {"copies", copies}, {"matmul", matmul}, {"cg", cg},
+    } table[] = {{"launches", launches}, {"changing", changing}, {"synced", synced}, {"upload", upload}, {"download", download}, {"copies", copies}, {"matmul", matmul}, {"cg", cg},
                  {"stencil", stencil},   {"bfs", bfs},           {"first", first}};
     scale = count > 2 ? std::atof(arguments[2]) : 1.0;
     for (auto &entry : table) {

@@ -7,8 +7,11 @@ may be absent.
 
 from __future__ import annotations
 
+import os
 import queue
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +31,7 @@ from farlane.backend.server.endpoint import parse
 from farlane.v1 import session_pb2 as pb
 from tape_client import generated_operations as tape
 
+ALONE = "FARLANE_CONTRACT_ALONE"  # in the environment of a process that a test has for itself
 QUOTA = 64 << 20
 CHUNK = 1 << 20
 
@@ -45,6 +49,8 @@ MAPPINGS = "mappings"  # physical memory is mapped at addresses
 INTERRUPT = "interrupt"  # a running kernel can be ended
 PLACED = "placed"  # the caller chooses addresses in a window
 TIME = "time"  # the device's time is counted
+RECOVERS = "recovers"  # a session can go on after a fault, with a reset
+PARTS = "parts"  # physical memory is mapped in parts
 EXACT = "exact"  # more parameters than the kernel has are refused
 
 
@@ -61,9 +67,11 @@ class Row:
     codes: Mapping[int, int] = field(default_factory=dict)  # its code where it is not the runtime API's
 
 
-# A GPU runs behind its host, gives memory back when it is idle, and its context is the process's: hosts run each session in
+# What NVIDIA's driver does not do, and Farlane's own does.
+_NVIDIA = (RECOVERS, PARTS)
+# A GPU runs behind its host, gives memory back when it is idle, and its context is the process's, for which a fault is the end: hosts run each session in
 # a process of its own (backend/workers), which keeps sessions apart and ends kernels.
-_GPU = frozenset({PRECISE, FREED, APART, INTERRUPT, ALLOCATIONS_REPEAT})
+_GPU = frozenset({PRECISE, FREED, APART, INTERRUPT, ALLOCATIONS_REPEAT, *(() if driver_options.are_on() else _NVIDIA)})
 
 SUPPORT = {
     "null": Row("null", declines=frozenset({CONTENT, KERNELS, IMAGES, SIZES})),
@@ -88,6 +96,25 @@ SUPPORT = {
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*features): the device must not decline these")
+    config.addinivalue_line(
+        "markers", "ruins: a fault, after which the process that a GPU works in can use none any more"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that ruins a GPU's process has one of its own."""
+    if pyfuncitem.get_closest_marker("ruins") is None or pyfuncitem.get_closest_marker("gpu") is None:
+        return None
+    if ALONE in os.environ or driver_options.are_on():
+        return None
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", pyfuncitem.nodeid]
+    done = subprocess.run(
+        command, cwd=pyfuncitem.config.rootpath, env=os.environ | {ALONE: "1"}, capture_output=True, text=True
+    )
+    if done.returncode:
+        pytest.fail(done.stdout + done.stderr, pytrace=False)
+    return True
 
 
 class RemoteContext(Context):

@@ -328,6 +328,7 @@ class TestRefusedLaunches:
         context.synchronize()
 
 
+@pytest.mark.ruins
 @pytest.mark.needs("kernels")
 class TestFaults:
     """A kernel's fault is sticky, and told by the launch or by the next synchronization."""
@@ -367,6 +368,7 @@ class TestFaults:
     def test_trap(self, subject: Any) -> None:
         self.fault(subject, 719, "crash", b"")
 
+    @pytest.mark.needs("recovers")
     def test_reset_makes_it_good_again(self, subject: Any) -> None:
         self.fault(subject, 700, "poke", struct.pack("<Q", 16))
         subject.context.reset()

@@ -115,7 +115,7 @@ def test_memory_at_two_addresses_is_one(subject: Any, mappings: Mappings) -> Non
     assert subject.read(third, 17) == b"through the first"
 
 
-@pytest.mark.needs("content")
+@pytest.mark.needs("content", "parts")
 def test_a_part_of_the_memory(subject: Any, mappings: Mappings) -> None:
     memory = subject.context.create_physical(3 * GRANULE)
     part = mappings.map(0, memory, 2)
@@ -188,13 +188,13 @@ def test_a_mapping_over_an_allocation_is_refused(subject: Any, mappings: Mapping
 
 def test_a_reset_ends_it(subject: Any, mappings: Mappings) -> None:
     context = subject.context
-    memory = context.create_physical(context.quota)
-    address = mappings.map(0, memory)
+    granules = context.quota // GRANULE
+    address = mappings.map(0, context.create_physical(context.quota), granules)
     context.reset()
     subject.stream = context.default_stream(1)
     with fails(1):
         subject.read(address, 1)
-    mappings.map(0, context.create_physical(context.quota))
+    mappings.map(0, context.create_physical(context.quota), granules)
 
 
 def test_closing_with_mappings(new_subject: Callable[[], Any]) -> None:
@@ -212,6 +212,7 @@ def test_kernels_see_one_memory_at_two_addresses(subject: Any, mappings: Mapping
     assert struct.unpack("<256I", subject.read(first, 1024)) == tuple(value + 1 for value in range(256))
 
 
+@pytest.mark.ruins
 @pytest.mark.needs("kernels")
 @pytest.mark.parametrize("access", [None, NO_ACCESS, READ])
 def test_a_kernel_that_may_not_faults(subject: Any, mappings: Mappings, access: int | None) -> None:

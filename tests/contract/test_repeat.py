@@ -125,6 +125,7 @@ def test_operands_that_are_left_to_the_replay(subject: Any, operands: bytes) -> 
     assert subject.context.repeat(body, np.empty((0, 3), np.uint64), no_results(3)) == Stop(0, 1)
 
 
+@pytest.mark.ruins
 @pytest.mark.needs("kernels", "precise")
 def test_a_fault_ends_it(subject: Any) -> None:
     address = subject.allocate(4096)

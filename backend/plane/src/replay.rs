@@ -53,6 +53,7 @@ use launches::Launches;
 use loops::{Loops, Prices};
 use parking_lot::Mutex;
 use payloads::Payloads;
+use placing::Placed;
 use results::{Closing, Results};
 use spans::{Kind, Spans};
 use std::sync::atomic::Ordering;
@@ -111,8 +112,8 @@ pub struct Replay<L, H> {
     answered: bool,
     group: u64,
     group_bytes: usize,
-    /// Of the message that comes next, what has been replayed already.
-    placed: usize,
+    /// How the message that comes next has begun.
+    placed: Option<Placed>,
     /// The control plane has done something since the last group ended.
     asked: bool,
     /// For how long it has let the device work.
@@ -141,7 +142,7 @@ impl<L, H> Replay<L, H> {
             answered: false,
             group: 1,
             group_bytes: 0,
-            placed: 0,
+            placed: None,
             asked: true,
             nanoseconds: 0,
         }
@@ -208,11 +209,12 @@ impl<L, H> Replay<L, H> {
             let (size, limit) = (records.len(), self.bounds.message_bytes);
             return Err(End::Broken(format!("a message of {size} bytes of records; at most {limit} are allowed")));
         }
-        if self.placed > 0 {
+        let placed = self.placed.take();
+        if let Some(placed) = &placed {
             self.counts.records.add(1);
-            self.counts.bytes_in.add(self.placed as u64);
+            self.counts.bytes_in.add(placed.bytes as u64);
+            self.group_bytes += placed.bytes;
         }
-        self.group_bytes += std::mem::take(&mut self.placed);
         let begins_group = self.group_bytes == 0;
         self.group_bytes += records.len();
         if self.group_bytes > self.bounds.credit_bytes {
@@ -224,7 +226,11 @@ impl<L, H> Replay<L, H> {
         self.counts.bytes_in.add(records.len() as u64);
         self.direct.enter();
         let span = self.begin_span();
-        Walk { replay: self, control, sink }.records(records, begins_group)?;
+        let mut walk = Walk { replay: self, control, sink };
+        if let Some(placed) = placed {
+            walk.arrived(&placed)?;
+        }
+        walk.records(records, begins_group)?;
         if !last {
             self.end_span(Kind::Group, group, span);
             return self.pass_on(sink);

@@ -23,9 +23,15 @@ def program(toolchain: Callable[[str], Toolchain]) -> str:
 
 
 @pytest.fixture(scope="module")
-def sim() -> Iterator[Guest]:
+def host() -> Iterator[EmbeddedHost]:
     with EmbeddedHost("sim") as host:
-        yield Guest(host.url)
+        yield host
+
+
+@pytest.fixture(scope="module")
+def sim(host: EmbeddedHost) -> Guest:
+    """By a socket: through shared memory large pieces have no name."""
+    return Guest(host.url, transport="grpc")
 
 
 def run(guest: Guest, program: str, scenario: str, count: int, mode: str = "calls", **environment: str) -> Outcome:
@@ -47,6 +53,13 @@ def test_the_same_bytes_to_another_address_are_sent_once(sim: Guest, program: st
     report = run(sim, program, "elsewhere", 8).report
     assert (report.sections["payloads"]["kept"], report.sections["payloads"]["reused"]) == (1, 7)
     assert 300_000 < report.bytes_up < 332_768
+
+
+def test_large_pieces_are_sent_again_through_shared_memory(host: EmbeddedHost, program: str) -> None:
+    """A copy is cheaper there than its name."""
+    report = run(Guest(host.url, transport="shm"), program, "again", 50).report
+    assert (report.sections["payloads"]["kept"], report.sections["payloads"]["reused"]) == (0, 0)
+    assert 50 * MIB < report.bytes_up < 50 * MIB + 65536
 
 
 def test_changed_bytes_are_sent(sim: Guest, program: str) -> None:

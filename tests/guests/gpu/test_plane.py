@@ -267,7 +267,7 @@ def test_what_is_not_plain_is_pythons(guest: Guest) -> None:
     )
     assert results == {0: (1, b""), 1: (0, b"abcd"), 2: (400, bytes(8))}
     assert plane == {"writes": 1}
-    assert python["launch_cooperative"] == 3
+    assert python["launch_with_attributes"] == 3
 
 
 def test_a_refused_launch_is_told_as_pythons_is(guest: Guest) -> None:

@@ -24,6 +24,7 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain
+from on_a_gpu import NOT_THERE
 
 pytestmark = pytest.mark.guests
 
@@ -34,16 +35,6 @@ MODES = ("none", "calls", "loops")
 FARLANE = str(ROOT / ".venv/bin/farlane")
 BUILD = Build(3, "sm_75")
 SECONDS = 60
-
-# The GPU device has none of it (docs/reference/limitations/devices.md).
-_CLUSTERS = ("clusters", "clusters-debug", "driver_launches", "driver_functions", "driver_cooperative")
-_CONDITIONS = ("conditional_nodes", "driver_graph_conditions", "driver_node_parameters")
-_TENSOR_MAPS = ("tensor_copies", "tensor_copies-debug", "tensor_copies-120", "tensor_pipeline", "driver_tensor_maps")
-# The host passes on what its driver says of PTX, without the lines that the program asks for.
-_LOGS = ("driver_jit_logs", "driver_link")
-# The host's faults are those of the simulated device's addresses: the guest's registered memory is not among them.
-_REGISTERED = ("registered_in_kernels",)
-NOT_SO = {*_CLUSTERS, *_CONDITIONS, *_TENSOR_MAPS, *_LOGS, *_REGISTERED}
 
 # Late streams; and reservations outlive a reset, which Farlane's driver ends otherwise (whether NVIDIA's does was not observed).
 OPTIONS = {"FARLANE_INTEROP": "1", "FARLANE_TEST": "late;windows-stay"}
@@ -62,7 +53,7 @@ RACES = {
 ENTRIES = [
     entry
     for entry in registry.load(REGISTRY)
-    if not entry.helper and "nvcc" in entry.compilers and entry.name not in NOT_SO
+    if not entry.helper and "nvcc" in entry.compilers and entry.name not in NOT_THERE
 ]
 
 

@@ -8,9 +8,11 @@ import inspect
 import sys
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from farlane.backend.device.base import LaunchShape
 from farlane.backend.device.gpu.driver import prototypes
 from farlane.backend.device.gpu.driver.cuda import CudaDriver
 from farlane.backend.device.gpu.driver.interface import (
@@ -29,7 +31,7 @@ from farlane.backend.device.gpu.driver.interface import (
     TexelSource,
     TextureSpec,
 )
-from farlane.backend.device.gpu.driver.structures import cooperative_launch
+from farlane.backend.device.gpu.driver.structures import launch_configuration
 
 # As `help()` shows them for CuPy 13.6.0 and 14.2.0, which agree on all of these: the number of parameters, and what comes back.
 CUPY = {
@@ -48,6 +50,7 @@ CUPY = {
     },
 }  # fmt: skip
 KERNEL = KernelWork(1 << 40, (1, 2, 3), (4, 5, 6), 7, 8)
+COOPERATIVE = LaunchShape((1, 2, 3), (4, 5, 6), 7, cooperative=True)
 SET = SetWork(1 << 45, 512, 0xABCD, 2, 10, 3)
 COPY = CopyWork(1 << 45, 64, 1 << 44, 32, 16, 2)
 ARRAY = ArraySpec(16, 8, 0, ArrayFormat.HALF, 4, 3)
@@ -71,7 +74,7 @@ CALLS: list[tuple[str, tuple[Any, ...], str]] = [
     ("set", (SET._replace(element=4), 4), "cuMemsetD2D32Async"),
     ("set", (SET._replace(element=4, height=1), 4), "cuMemsetD32Async"),
     ("launch", (1, (1, 1, 1), (2, 2, 2), 0, 4, 5, 0), "launchKernel"),
-    ("launch_cooperative", (1, (1, 1, 1), (2, 2, 2), 0, 4, 5, 0), "cuLaunchKernelEx"),
+    ("launch_with_attributes", (1, COOPERATIVE, 4, 5, 0), "cuLaunchKernelEx"),
     ("load_module", (b"image",), "moduleLoadData"), ("link", ([b"\x50\xed\x55\xba", b".version", b"\x7fELF"],), "linkComplete"),
     ("unload_module", (50,), "moduleUnload"), ("function", (50, "kernel"), "moduleGetFunction"),
     ("variable", (50, "counter"), "cuModuleGetGlobal_v2"), ("parameters", (51,), "cuFuncGetParamInfo"),
@@ -231,13 +234,22 @@ def test_what_is_in_the_structures(rig: Rig) -> None:
 
 def test_a_cooperative_launch(rig: Rig) -> None:
     """With parameters either way: the call of that name takes no buffer."""
-    rig.driver.launch_cooperative(1 << 40, (1, 2, 3), (4, 5, 6), 7, 1, 0, 8)
+    rig.driver.launch_with_attributes(1 << 40, COOPERATIVE, 1, 0, 8)
     config, *rest = rig.seen[-1][1]
     assert list(config.values())[:8] == [1, 2, 3, 4, 5, 6, 7, 1]
     assert rest == [1 << 40, None, 8]
     assert config["numAttrs"] == 1
-    made = cooperative_launch((1, 2, 3), (4, 5, 6), 7, 1)
+    made = launch_configuration(COOPERATIVE, 1)
     assert (made.attrs[0].id, made.attrs[0].value.cooperative) == (prototypes.CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 1)
+
+
+def test_a_launch_with_clusters() -> None:
+    made = launch_configuration(replace(COOPERATIVE, cluster=(4, 2, 1)), 1)
+    assert [made.attrs[at].id for at in range(made.numAttrs)] == [
+        prototypes.CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+        prototypes.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+    ]
+    assert list(made.attrs[1].value.clusterDim) == [4, 2, 1]
 
 
 def test_copies_that_are_one_row_are_told_so(rig: Rig) -> None:

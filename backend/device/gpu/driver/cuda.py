@@ -13,7 +13,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from farlane.backend.device.base import READ_WRITE
+from farlane.backend.device.base import READ_WRITE, LaunchShape
 from farlane.backend.device.gpu.driver import prototypes as p
 from farlane.backend.device.gpu.driver.interface import (
     NOT_FOUND,
@@ -34,9 +34,9 @@ from farlane.backend.device.gpu.driver.libraries import Libraries
 from farlane.backend.device.gpu.driver.structures import (
     array_descriptor,
     box_copy,
-    cooperative_launch,
     copy_node,
     kernel_node,
+    launch_configuration,
     resource_of,
     sampling_of,
     set_node,
@@ -184,17 +184,8 @@ class CudaDriver(Libraries):
         except self._errors as error:
             raise DriverError(int(error.status), "cuLaunchKernel", str(error)) from None
 
-    def launch_cooperative(
-        self,
-        function: int,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: int,
-        pointers: int,
-        extra: int,
-    ) -> None:
-        config = cooperative_launch(grid, block, shared_bytes, stream)
+    def launch_with_attributes(self, function: int, shape: LaunchShape, stream: int, pointers: int, extra: int) -> None:
+        config = launch_configuration(shape, stream)
         self._call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, extra)
 
     # Modules ----------------------------------------------------------------------------------------------------

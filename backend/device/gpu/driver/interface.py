@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from farlane.backend.device.base import READ_WRITE
+from farlane.backend.device.base import READ_WRITE, LaunchShape
 from farlane.backend.device.gpu.driver import prototypes as p
 
 # From prototypes, which a test compares with cuda.h.
@@ -248,16 +248,8 @@ class Driver(Protocol):
     ) -> None:
         """Parameters either as `pointers` (see KernelWork) or as `extra`, a CU_LAUNCH_PARAM_* array. They are taken at once."""
 
-    def launch_cooperative(
-        self,
-        function: int,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        stream: int,
-        pointers: int,
-        extra: int,
-    ) -> None: ...
+    def launch_with_attributes(self, function: int, shape: LaunchShape, stream: int, pointers: int, extra: int) -> None:
+        """A cooperative launch, or one with clusters."""
 
     # Modules
     def load_module(self, image: bytes) -> int: ...

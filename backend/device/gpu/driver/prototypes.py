@@ -24,6 +24,7 @@ CU_RESOURCE_TYPE_PITCH2D = 3
 CU_TR_FILTER_MODE_POINT = 0
 CU_TR_FILTER_MODE_LINEAR = 1
 CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2
+CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4
 CU_JIT_INPUT_CUBIN = 0
 CU_JIT_INPUT_PTX = 1
 CU_JIT_INPUT_FATBINARY = 2
@@ -97,7 +98,7 @@ class CUDA_KERNEL_NODE_PARAMS(ctypes.Structure):
 
 
 class CUlaunchAttributeValue(ctypes.Union):
-    _fields_ = (("pad", c_char * 64), ("cooperative", c_int))
+    _fields_ = (("pad", c_char * 64), ("cooperative", c_int), ("clusterDim", c_uint * 3))
 
 
 class CUlaunchAttribute(ctypes.Structure):

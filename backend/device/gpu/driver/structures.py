@@ -7,10 +7,10 @@ Source: CUDA driver API, "Graph Management", cuMemcpy3D, cuTexObjectCreate.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from farlane.backend.device.base import LaunchShape
 from farlane.backend.device.gpu.driver import prototypes as p
 from farlane.backend.device.gpu.driver.interface import (
     ArraySpec,
@@ -30,13 +30,17 @@ def kernel_node(work: KernelWork) -> p.CUDA_KERNEL_NODE_PARAMS:
     )
 
 
-def cooperative_launch(
-    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, stream: int
-) -> p.CUlaunchConfig:
-    """cuLaunchCooperativeKernel takes no parameters as one buffer, this does."""
-    attribute = p.CUlaunchAttribute(id=p.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-    attribute.value.cooperative = 1
-    return p.CUlaunchConfig(*grid, *block, shared_bytes, stream, ctypes.pointer(attribute), 1)
+def launch_configuration(shape: LaunchShape, stream: int) -> p.CUlaunchConfig:
+    """Of a cooperative launch, or one with clusters. cuLaunchCooperativeKernel takes no parameters as one buffer, this does."""
+    attributes = []
+    if shape.cooperative:
+        attributes.append(p.CUlaunchAttribute(id=p.CU_LAUNCH_ATTRIBUTE_COOPERATIVE))
+        attributes[-1].value.cooperative = 1
+    if shape.cluster is not None:
+        attributes.append(p.CUlaunchAttribute(id=p.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION))
+        attributes[-1].value.clusterDim[:] = shape.cluster
+    array = (p.CUlaunchAttribute * len(attributes))(*attributes)
+    return p.CUlaunchConfig(*shape.grid, *shape.block, shape.shared_bytes, stream, array, len(attributes))
 
 
 def set_node(work: SetWork) -> p.CUDA_MEMSET_NODE_PARAMS:

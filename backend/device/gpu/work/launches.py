@@ -14,9 +14,14 @@ from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.driver.interface import Driver
 from farlane.backend.device.gpu.work.modules import MAX_PARAMETER_BYTES, GpuFunction
 from farlane.backend.device.limits import Limits
-from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE, NOT_SUPPORTED
+from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE
 from farlane.backend.plane import Cuda, Direct, Entry, Stream
 from farlane.demangle import demangled
+
+
+def has_attributes(shape: LaunchShape) -> bool:
+    """Whether a launch needs cuLaunchKernelEx."""
+    return shape.cooperative or shape.cluster is not None
 
 
 class Launcher:
@@ -35,10 +40,8 @@ class Launcher:
             function.checked = shape
         buffer = function.buffer
         buffer.fill(parameters)
-        if shape.cooperative:
-            self._driver.launch_cooperative(
-                function.handle, shape.grid, shape.block, shape.shared_bytes, stream, buffer.pointers, buffer.extra
-            )
+        if has_attributes(shape):
+            self._driver.launch_with_attributes(function.handle, shape, stream, buffer.pointers, buffer.extra)
         else:
             self._driver.launch(
                 function.handle, shape.grid, shape.block, shape.shared_bytes, stream, buffer.pointers, buffer.extra
@@ -47,10 +50,10 @@ class Launcher:
     def lay_out(self, function: GpuFunction, shape: LaunchShape, size: int, stream: Stream) -> Entry | None:
         """A launch that has passed the checks, as the plane can issue it; None: it has to come here each time.
 
-        That is so for cooperative launches, and where the driver is too old to tell the layout of parameters.
+        That is so for launches with attributes, and where the driver is too old to tell the layout of parameters.
         """
         buffer = function.buffer
-        if shape.cooperative or function.parameter_bytes != size:
+        if has_attributes(shape) or function.parameter_bytes != size:
             return None
         return self._direct.lay_out_kernel(
             self._native, function.handle, shape.grid, shape.block, shape.shared_bytes, stream,
@@ -65,8 +68,6 @@ class Launcher:
         wanted = function.parameter_bytes
         if size > MAX_PARAMETER_BYTES or (wanted is not None and size != wanted):
             raise CudaError(INVALID_VALUE, f"kernel {name}: {size} bytes of parameters; it takes {wanted}")
-        if shape.cluster is not None:
-            raise CudaError(NOT_SUPPORTED, f"kernel {name}: a launch with clusters")
         self._limits.check(
             function.name, shape
         )  # what the kernel's registers and launch bounds allow the driver knows, and has codes for

@@ -32,7 +32,7 @@ from farlane.backend.device.gpu.driver.errors import to_cuda
 from farlane.backend.device.gpu.driver.interface import CopyWork, Driver, DriverError
 from farlane.backend.device.gpu.memory.memory import Memory, set_work, view_of
 from farlane.backend.device.gpu.work.graphs import Graph, Node, Table
-from farlane.backend.device.gpu.work.launches import Launcher
+from farlane.backend.device.gpu.work.launches import Launcher, has_attributes
 from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.plan import Body, Columns, Kind, Results, Step, Stop
 from farlane.backend.plane import Cuda, Direct, Entry, Event, Stream
@@ -89,7 +89,7 @@ class _Prepared:
         self.stream = next(iter(self.streams)).handle if self.streams else 0
         work = [step for step in body.steps if step.kind is not Kind.NOTHING]
         able = not any(self.answers) and all(
-            step.kind in _IN_GRAPHS and not (step.shape is not None and step.shape.cooperative) for step in work
+            step.kind in _IN_GRAPHS and not (step.shape is not None and has_attributes(step.shape)) for step in work
         )
         able = able and not any(_fixed_once_made(step) for step in work if step.holes)
         self.moves = any(step.kind is not Kind.LAUNCH for step in work)

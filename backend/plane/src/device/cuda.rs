@@ -53,6 +53,8 @@ pub struct Cuda {
     order: Mutex<Order>,
     outgoing: Mutex<Outgoing>,
     incoming: Mutex<Incoming>,
+    /// In pinned memory: where the bytes of a copy were to go that has not been issued yet.
+    placed: AtomicUsize,
     /// After a synchronization of the device Python gives memory back.
     collects: AtomicBool,
 }
@@ -67,6 +69,7 @@ impl Cuda {
             order: Mutex::default(),
             outgoing: Mutex::default(),
             incoming: Mutex::default(),
+            placed: AtomicUsize::new(0),
             collects: AtomicBool::new(false),
         }
     }
@@ -206,8 +209,20 @@ impl Work for Arc<Cuda> {
         look(self.incoming.lock().fetched(&part));
     }
 
-    fn place(&self, _: &Rows) -> Option<*mut u8> {
-        None
+    fn place(&self, rows: &Rows, stream: &Stream) -> Option<*mut u8> {
+        self.enter(); // no message has begun
+        let size = rows.size().and_then(|size| usize::try_from(size).ok()).filter(|&size| size <= PIECE)?;
+        let place = self.outgoing.lock().reserve(&self.functions, size, stream.handle).ok()?;
+        self.placed.store(place, Ordering::Relaxed);
+        Some(place as *mut u8)
+    }
+
+    fn arrived(&self, rows: &Rows, stream: &Stream) -> Result<(), Fault> {
+        self.follow(stream)?;
+        let place = self.placed.load(Ordering::Relaxed);
+        self.functions.copy_to_device(rows.address, place, size_of(rows), stream.handle)?;
+        self.wrote(stream);
+        Ok(())
     }
 
     fn record(&self, event: &Event, stream: &Stream) -> Tried {

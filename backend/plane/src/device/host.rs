@@ -111,8 +111,12 @@ impl Work for Host {
         }
     }
 
-    fn place(&self, rows: &Rows) -> Option<*mut u8> {
+    fn place(&self, rows: &Rows, _: &Stream) -> Option<*mut u8> {
         self.backed.then_some(rows.address as *mut u8)
+    }
+
+    fn arrived(&self, _: &Rows, _: &Stream) -> Result<(), Fault> {
+        Ok(())
     }
 
     fn record(&self, event: &Event, _: &Stream) -> Tried {

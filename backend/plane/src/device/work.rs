@@ -79,8 +79,14 @@ pub trait Work: Send + Sync {
     /// Shows bytes that were fetched.
     fn show(&self, rows: &Rows, part: Range<u64>, look: &mut dyn FnMut(&[u8]));
 
-    /// Where contiguous rows may be written as if they were memory of this process.
-    fn place(&self, rows: &Rows) -> Option<*mut u8>;
+    /// Where the bytes of contiguous rows may be written, for a copy to them in the stream that `arrived` completes. `None`: nowhere.
+    fn place(&self, rows: &Rows, stream: &Stream) -> Option<*mut u8>;
+
+    /// The bytes are where `place` said.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn arrived(&self, rows: &Rows, stream: &Stream) -> Result<(), Fault>;
 
     /// # Errors
     /// The driver's.

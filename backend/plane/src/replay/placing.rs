@@ -5,10 +5,12 @@
 
 use super::Replay;
 use crate::call::{Call, Gone, Received};
+use crate::device::objects::Stream;
 use crate::device::ranges::Rows;
 use crate::message::{head, Tape};
 use crate::placing::Place;
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 use tape::{WriteHead, BULK_BYTES};
 use tonic::Status;
@@ -25,8 +27,16 @@ struct Bulk {
     records: usize,
 }
 
+/// A WRITE whose data have gone to their place: what is left to do with the message that it began.
+pub(super) struct Placed {
+    pub rows: Rows,
+    pub stream: Arc<Stream>,
+    /// Of its record.
+    pub bytes: usize,
+}
+
 impl<L, H> Replay<L, H> {
-    /// The next message, waited for at most for so long. What of it has gone to its place counts as replayed.
+    /// The next message, waited for at most for so long. What of it has gone to its place is replayed with it.
     ///
     /// # Errors
     /// [`Gone`].
@@ -35,35 +45,35 @@ impl<L, H> Replay<L, H> {
             return call.receive(timeout);
         }
         let direct = self.direct.clone();
-        let (mut held, mut placed) = (None, None);
+        let (mut held, mut found) = (None, None);
         let received = call.receive_placing(timeout, &mut |message, length| {
-            let bulk = self.bulk(message, length)?;
+            let (bulk, stream) = self.bulk(message, length)?;
             held = Some(direct.gate.hold());
-            let to = direct.place(&bulk.rows)?;
+            let to = direct.place(&bulk.rows, &stream)?;
             let place = Place { start: bulk.start, size: bulk.head.data_bytes, to };
-            placed = Some(bulk);
+            found = Some((bulk, stream));
             Some(place)
         });
         drop(held);
-        match (received?, placed) {
-            (Received::Placed(rest), Some(bulk)) => {
-                self.placed = bulk.head.record_bytes();
-                Ok(bulk
-                    .rest(rest)
-                    .map_or_else(|| Received::Refused(Status::internal("a malformed Tape")), Received::Tape))
+        match (received?, found) {
+            (Received::Placed(rest), Some((bulk, stream))) => {
+                let rest = bulk.rest(rest);
+                self.placed = Some(Placed { rows: bulk.rows, stream, bytes: bulk.head.record_bytes() });
+                Ok(rest.map_or_else(|| Received::Refused(Status::internal("a malformed Tape")), Received::Tape))
             }
             (received, _) => Ok(received),
         }
     }
 
     /// What a message of this length, which begins so, has for its place.
-    fn bulk(&mut self, message: &[u8], length: usize) -> Option<Bulk> {
+    fn bulk(&mut self, message: &[u8], length: usize) -> Option<(Bulk, Arc<Stream>)> {
         let bulk = Bulk::read(message, length)?;
         let fits = bulk.records <= self.bounds.message_bytes
             && self.group_bytes + bulk.records <= self.bounds.credit_bytes
             && bulk.group == self.group;
         let plain = !self.errors.is_lost() && self.plain(&bulk.rows);
-        (fits && plain && self.streams.stream(bulk.head.stream).is_some()).then_some(bulk)
+        let stream = self.streams.stream(bulk.head.stream)?;
+        (fits && plain).then_some((bulk, stream))
     }
 }
 

@@ -22,7 +22,7 @@ impl<L, H> Replay<L, H> {
     /// Whether it is between two groups.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.group_bytes == 0 && self.placed == 0 && self.results.len() == 0
+        self.group_bytes == 0 && self.placed.is_none() && self.results.len() == 0
     }
 
     /// What is kept of it.

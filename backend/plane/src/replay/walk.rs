@@ -3,6 +3,7 @@
 use super::control::{Control, End, Outcome};
 use super::errors::CudaError;
 use super::loops::upcoming;
+use super::placing::Placed;
 use super::spans::Kind;
 use super::work::function_of;
 use super::{results, Replay, Sink};
@@ -191,18 +192,11 @@ impl<C: Control> Walk<'_, C> {
     /// A record has failed: its result says so, or the error is kept for later.
     pub(super) fn failed(&mut self, record: &Record<'_>, error: CudaError) {
         let row = record.row;
-        let CudaError { code, ref message, sticky } = error;
-        let told = CudaError { code, message: format!("{}: {message}", row.name), sticky };
-        if sticky && self.replay.errors.lose(&told) {
-            self.replay.launches.clear();
-            self.control.note(row.name, &error, true);
-        }
+        let code = error.code;
         let Some(slot) = record.slot() else {
-            if self.replay.errors.defer(told) {
-                self.control.note(row.name, &error, false);
-            }
-            return;
+            return self.failed_later(row.name, &error);
         };
+        self.lose(row.name, &error);
         self.replay.errors.drop_sticky_deferred(); // delivered here
         let results = &mut self.replay.results;
         match row.answer {
@@ -210,5 +204,33 @@ impl<C: Control> Walk<'_, C> {
             Answer::Value => results.value(slot, code, 0),
             Answer::Status | Answer::None => results.status(slot, code),
         }
+    }
+
+    /// The operation has failed, and has no result: a later one tells.
+    fn failed_later(&mut self, name: &'static str, error: &CudaError) {
+        let told = self.lose(name, error);
+        if self.replay.errors.defer(told) {
+            self.control.note(name, error, false);
+        }
+    }
+
+    /// The error as the guest is told it; the context is lost if it is one that stays.
+    fn lose(&mut self, name: &'static str, error: &CudaError) -> CudaError {
+        let told = CudaError { message: format!("{name}: {}", error.message), ..*error };
+        if error.sticky && self.replay.errors.lose(&told) {
+            self.replay.launches.clear();
+            self.control.note(name, error, true);
+        }
+        told
+    }
+
+    /// The data of the WRITE that began the message are where `Direct::place` said.
+    pub(super) fn arrived(&mut self, placed: &Placed) -> Result<(), End<C::Abort>> {
+        if let Err(fault) = self.replay.direct.arrived(&placed.rows, &placed.stream) {
+            if let Err(error) = self.fault(fault)? {
+                self.failed_later("WRITE", &error);
+            }
+        }
+        Ok(())
     }
 }

@@ -215,7 +215,7 @@ impl<C: Control> Walk<'_, C> {
     }
 
     /// The driver has failed.
-    fn fault(&mut self, fault: Fault) -> Result<Result<(), CudaError>, End<C::Abort>> {
+    pub(super) fn fault(&mut self, fault: Fault) -> Result<Result<(), CudaError>, End<C::Abort>> {
         self.replay.asked = true;
         Ok(Err(self.control.fault(fault).map_err(End::Abort)?))
     }

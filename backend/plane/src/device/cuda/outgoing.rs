@@ -33,9 +33,17 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// Keeps at most [`PIECE`] bytes and returns their address; the caller issues the copy on that stream next.
     pub(super) fn put(&mut self, functions: &Functions, data: &[u8], stream: usize) -> Result<usize, Fault> {
-        assert!(data.len() <= PIECE, "a chunk is smaller");
+        let place = self.reserve(functions, data.len(), stream)?;
+        // SAFETY: the chunk is ours, has so much room, and nothing is copied out of it there any more.
+        unsafe { data.as_ptr().copy_to_nonoverlapping(place as *mut u8, data.len()) };
+        Ok(place)
+    }
+
+    /// Room for at most [`PIECE`] bytes, which the caller fills before it issues the copy on that stream, and before it asks for more.
+    pub(super) fn reserve(&mut self, functions: &Functions, size: usize, stream: usize) -> Result<usize, Fault> {
+        assert!(size <= PIECE, "a chunk is smaller");
         let mut chunk = match self.open.take() {
-            Some(open) if open.filled + data.len() <= PIECE => open,
+            Some(open) if open.filled + size <= PIECE => open,
             open => {
                 if let Some(open) = open {
                     self.close(functions, open)?;
@@ -44,9 +52,7 @@ impl Outgoing {
             }
         };
         let place = chunk.address + chunk.filled;
-        // SAFETY: the chunk is ours, has so much room, and nothing is copied out of it there any more.
-        unsafe { data.as_ptr().copy_to_nonoverlapping(place as *mut u8, data.len()) };
-        chunk.filled = (chunk.filled + data.len()).next_multiple_of(ALIGNMENT);
+        chunk.filled = (chunk.filled + size).next_multiple_of(ALIGNMENT);
         if !chunk.streams.contains(&stream) {
             chunk.streams.push(stream);
         }

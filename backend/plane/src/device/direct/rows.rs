@@ -4,7 +4,7 @@ use super::Direct;
 use crate::counter::Counter;
 use crate::device::objects::Stream;
 use crate::device::ranges::Rows;
-use crate::device::work::{Timed, Tried, Work};
+use crate::device::work::{Fault, Timed, Tried, Work};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -20,10 +20,20 @@ impl Direct {
         self.work(&[rows], &self.counters.writes, |work| work.write(rows, data, stream))
     }
 
-    /// Where rows may be written that follow each other without a gap, as long as the gate is held; `None`: nowhere.
+    /// Where the bytes of rows that follow each other without a gap may be written, as long as the gate is held; `None`: nowhere.
     #[must_use]
-    pub fn place(&self, rows: &Rows) -> Option<*mut u8> {
-        self.may_read(rows).then(|| self.work.place(rows)).flatten()
+    pub fn place(&self, rows: &Rows, stream: &Stream) -> Option<*mut u8> {
+        self.may_read(rows).then(|| self.work.place(rows, stream)).flatten()
+    }
+
+    /// The bytes are where `place` said, and nothing was done since.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn arrived(&self, rows: &Rows, stream: &Stream) -> Result<(), Fault> {
+        let _held = self.gate.work();
+        self.counters.writes.add(1);
+        self.work.arrived(rows, stream)
     }
 
     /// Copies rows to rows.

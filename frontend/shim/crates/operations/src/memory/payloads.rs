@@ -104,6 +104,14 @@ fn payloads(session: &Session) -> &'static Payloads {
 pub fn write<'a>(stream: &Stream, target: Target, last: bool, row: impl Fn(usize) -> &'a [u8]) -> Outcome {
     let payloads = payloads(process::session()?);
     let bytes = target.bytes();
+    let Target { address, pitch, width, height } = target;
+    // Through shared memory: one copy costs less than to name what is copied.
+    if height == 1 && bytes >= BULK_BYTES {
+        let head = WriteHead { address, pitch, width, height, stream: stream.number, data_bytes: bytes };
+        if work::send_bulk(stream, head, row(0))? {
+            return Ok(());
+        }
+    }
     let fill = |data: &mut [u8]| {
         for (number, packed) in data.chunks_exact_mut(target.width as usize).enumerate() {
             packed.copy_from_slice(row(number));
@@ -127,13 +135,6 @@ pub fn write<'a>(stream: &Stream, target: Target, last: bool, row: impl Fn(usize
         // A thread that is ending has no buffers any more.
         if let Ok(Some(result)) = sent {
             return result;
-        }
-    }
-    let Target { address, pitch, width, height } = target;
-    if height == 1 && bytes >= BULK_BYTES {
-        let head = WriteHead { address, pitch, width, height, stream: stream.number, data_bytes: bytes };
-        if work::send_bulk(stream, head, row(0))? {
-            return Ok(());
         }
     }
     work::defer_piece(stream, last, |w| {

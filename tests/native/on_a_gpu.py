@@ -1,0 +1,22 @@
+"""Which programs of tests/native do not run on the GPU device as they do elsewhere, and which NVIDIA's own runtime runs otherwise.
+
+Both lists are of program names (registry.toml). The first is what the GPU device has not
+(docs/reference/limitations/devices.md). The second was found on hardware: there the program, its expectation, or the
+simulated device takes something for CUDA's behaviour that a GPU does not do.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+CONDITIONS = ("conditional_nodes", "driver_graph_conditions", "driver_node_parameters")
+TENSOR_MAPS = ("tensor_copies", "tensor_copies-debug", "tensor_copies-120", "tensor_pipeline", "driver_tensor_maps")
+# The host passes on what its driver says of PTX, without the lines that the program asks for.
+LOGS = ("driver_jit_logs", "driver_link")
+# Kernels of the host reach the guest's registered memory by the device's pointer alone.
+REGISTERED = ("registered_in_kernels",)
+NOT_THERE = frozenset({*CONDITIONS, *TENSOR_MAPS, *LOGS, *REGISTERED})
+
+# Name: what a GPU does.
+OTHERWISE: dict[str, str] = tomllib.loads(Path(__file__).with_name("on_a_gpu.toml").read_text())["otherwise"]
