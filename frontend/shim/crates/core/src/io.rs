@@ -68,4 +68,10 @@ wrapped!(writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t, -1, befo
 wrapped!(recv(fd: c_int, buf: *mut c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, true));
 wrapped!(send(fd: c_int, buf: *const c_void, count: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, false));
 wrapped!(fread(buf: *mut c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), true));
+// What the headers call in a program that is compiled with _FORTIFY_SOURCE, as Ubuntu's and Fedora's compilers do by themselves.
+wrapped!(__read_chk(fd: c_int, buf: *mut c_void, count: size_t, room: size_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(__pread_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(__pread64_chk(fd: c_int, buf: *mut c_void, count: size_t, offset: off64_t, room: size_t) -> ssize_t, -1, before(buf, count, true));
+wrapped!(__recv_chk(fd: c_int, buf: *mut c_void, count: size_t, room: size_t, flags: c_int) -> ssize_t, -1, before(buf, count, true));
+wrapped!(__fread_chk(buf: *mut c_void, room: size_t, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), true));
 wrapped!(fwrite(buf: *const c_void, size: size_t, count: size_t, file: *mut FILE) -> size_t, 0, before(buf, size.saturating_mul(count), false));
