@@ -29,6 +29,7 @@ from farlane.backend.plane import Direct, Entry, Ranges
 if TYPE_CHECKING:
     from farlane.backend.device.objects import ObjectDescription
     from farlane.backend.device.plan import Body, Columns, Results, Stop
+    from farlane.backend.device.tensors import TensorMap
     from farlane.backend.plane import Place
 
 LEGACY_STREAM = 1
@@ -303,6 +304,14 @@ class Context(Saveable, ABC):
 
     def destroy_object(self, value: int, *, surface: bool) -> None:
         raise CudaError(INVALID_VALUE, f"there is no object {value:#x}")
+
+    def tensor_map(self, description: TensorMap) -> bytes:
+        """What kernels take for a tensor map, 128 bytes. Only of a device whose Description says that it makes objects."""
+        raise CudaError(NOT_SUPPORTED, "kernels of this device read the descriptions of tensors")
+
+    def moved_tensor_map(self, map: bytes, address: int) -> bytes:
+        """Such a map, of a tensor that lies elsewhere."""
+        raise CudaError(NOT_SUPPORTED, "kernels of this device read the descriptions of tensors")
 
     def expect(self, launches: Sequence[memoryview | bytes]) -> None:
         """The parameters of the launches that will come next, as far as they are known: advice about what to keep in memory.

@@ -193,6 +193,9 @@ _decode_object_create = struct.Struct("<8x4x4x128s").unpack_from
 _decode_object_destroy = struct.Struct("<8xQI4x").unpack_from
 
 
+_decode_tensor_map = struct.Struct("<8xQ4xI128s").unpack_from
+
+
 _unpack_launch = struct.Struct("<8xIIIIIIIIII").unpack_from
 
 
@@ -825,6 +828,19 @@ OPERATIONS: dict[int, Operation] = {
         result="none",
         slot_at=None,
         decode=_decode_object_destroy,
+    ),
+    0x005a: Operation(
+        name="TENSOR_MAP",
+        code=0x005a,
+        family="texture",
+        fields=(Field("address", "Q", 8), Field("slot", "I", 16), Field("replaces", "I", 20), Field("map", "128s", 24),),
+        fixed=152,
+        tail=None,
+        length_field=None,
+        flags=0,
+        result="data",
+        slot_at=16,
+        decode=_decode_tensor_map,
     ),
     0x0050: Operation(
         name="LAUNCH",

@@ -105,6 +105,20 @@ static double synced(double *sum) {
     return time;
 }
 
+// Four bytes are read in each of 1,000 iterations, and decide whether there is another.
+static double reading(double *sum) {
+    float *x = on_device<float>(32), last = 0;
+    int most = scaled(1000);
+    bump<<<1, 32>>>(x, 0.0f);
+    Timer timer;
+    for (int i = 0; i < most && last < 1e6f; ++i) {
+        bump<<<1, 32>>>(x, 1.0f);
+        CHECK(cudaMemcpy(&last, x, sizeof last, cudaMemcpyDeviceToHost));
+    }
+    *sum = last;
+    return timer.stop();
+}
+
 // Pageable memory one way, 64 MiB at a time, other bytes each time.
 static double one_way(double *sum, bool up) {
     size_t count = static_cast<size_t>(scaled(16 << 20));
@@ -332,8 +346,11 @@ int main(int count, char **arguments) {
     struct {
         const char *name;
         double (*run)(double *);
-    } table[] = {{"launches", launches}, {"changing", changing}, {"synced", synced}, {"upload", upload}, {"download", download}, {"copies", copies}, {"matmul", matmul}, {"cg", cg},
-                 {"stencil", stencil},   {"bfs", bfs},           {"first", first}};
+    } table[] = {
+        {"launches", launches}, {"changing", changing}, {"synced", synced},   {"reading", reading}, {"upload", upload},
+        {"download", download}, {"copies", copies},     {"matmul", matmul},   {"cg", cg},           {"stencil", stencil},
+        {"bfs", bfs},           {"first", first},
+    };
     scale = count > 2 ? std::atof(arguments[2]) : 1.0;
     for (auto &entry : table) {
         if (count > 1 && !std::strcmp(entry.name, arguments[1])) {

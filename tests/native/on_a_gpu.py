@@ -11,12 +11,11 @@ import tomllib
 from pathlib import Path
 
 CONDITIONS = ("conditional_nodes", "driver_graph_conditions", "driver_node_parameters")
-TENSOR_MAPS = ("tensor_copies", "tensor_copies-debug", "tensor_copies-120", "tensor_pipeline", "driver_tensor_maps")
 # The host passes on what its driver says of PTX, without the lines that the program asks for.
 LOGS = ("driver_jit_logs", "driver_link")
 # Kernels of the host reach the guest's registered memory by the device's pointer alone.
 REGISTERED = ("registered_in_kernels",)
-NOT_THERE = frozenset({*CONDITIONS, *TENSOR_MAPS, *LOGS, *REGISTERED})
+NOT_THERE = frozenset({*CONDITIONS, *LOGS, *REGISTERED})
 
 # Name: what a GPU does.
 OTHERWISE: dict[str, str] = tomllib.loads(Path(__file__).with_name("on_a_gpu.toml").read_text())["otherwise"]

@@ -19,6 +19,7 @@ from farlane.backend.device.gpu.memory.memory import Physical
 from farlane.backend.device.gpu.work.modules import GpuFunction, GpuModule
 from farlane.backend.device.objects import ObjectDescription
 from farlane.backend.device.plan import Body, Columns, Results, Stop
+from farlane.backend.device.tensors import TensorMap
 from farlane.backend.plane import Entry, Event, Stream
 
 T = TypeVar("T")
@@ -124,6 +125,17 @@ class GpuContext(Lifetime):
     def destroy_object(self, value: int, *, surface: bool) -> None:
         self._enter()
         self._watched(lambda: self._textures.destroy(value, surface))
+
+    # Tensor maps: they hold addresses, and the driver keeps nothing of them ---------------------------------------
+    @translated
+    def tensor_map(self, description: TensorMap) -> bytes:
+        self._enter()
+        return self._driver.encode_tensor(description)
+
+    @translated
+    def moved_tensor_map(self, map: bytes, address: int) -> bytes:
+        self._enter()
+        return self._driver.move_tensor(map, address)
 
     # Modules ----------------------------------------------------------------------------------------------------
     @translated

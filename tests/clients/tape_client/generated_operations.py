@@ -379,6 +379,15 @@ def object_destroy(object: int, surface: int) -> bytes:
     return _object_destroy.pack(24, 0x0059, 0, object, surface, 0)
 
 
+_tensor_map = struct.Struct("<IHHQII128s")
+
+
+def tensor_map(address: int, slot: int, replaces: int, map: bytes) -> bytes:
+    """What kernels take for a tensor map (tape.md, "Tensor maps"): DATA of 128 bytes. replaces 1: the map is such bytes, and gets the address. Only on a device with makes_objects."""
+    _fixed("TENSOR_MAP", "map", map, 128)
+    return _tensor_map.pack(152, 0x005a, 0, address, slot, replaces, map)
+
+
 _launch = struct.Struct("<IHHIIIIIIIIII")
 
 

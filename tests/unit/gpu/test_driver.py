@@ -32,6 +32,7 @@ from farlane.backend.device.gpu.driver.interface import (
     TextureSpec,
 )
 from farlane.backend.device.gpu.driver.structures import launch_configuration
+from farlane.backend.device.tensors import TensorMap
 
 # As `help()` shows them for CuPy 13.6.0 and 14.2.0, which agree on all of these: the number of parameters, and what comes back.
 CUPY = {
@@ -51,6 +52,10 @@ CUPY = {
 }  # fmt: skip
 KERNEL = KernelWork(1 << 40, (1, 2, 3), (4, 5, 6), 7, 8)
 COOPERATIVE = LaunchShape((1, 2, 3), (4, 5, 6), 7, cooperative=True)
+TENSOR = TensorMap(1 << 45, 7, 0, 2, 0, 1, (64, 32), (256,), (1, 1), (16, 8), None)
+IMAGES = TENSOR._replace(
+    sizes=(8, 9, 9, 4), strides=(32, 288, 2592), steps=(1, 1, 1, 1), box=(8, 64), corners=((-1, -1), (0, 0))
+)
 SET = SetWork(1 << 45, 512, 0xABCD, 2, 10, 3)
 COPY = CopyWork(1 << 45, 64, 1 << 44, 32, 16, 2)
 ARRAY = ArraySpec(16, 8, 0, ArrayFormat.HALF, 4, 3)
@@ -87,6 +92,8 @@ CALLS: list[tuple[str, tuple[Any, ...], str]] = [
     ("elapsed_ms", (62, 63), "eventElapsedTime"), ("create_array", (ARRAY,), "cuArray3DCreate_v2"),
     ("destroy_array", (70,), "cuArrayDestroy"), ("copy_box", (BOX, 61), "cuMemcpy3DAsync_v2"),
     ("create_texture", (TexelSource(array=70), SPEC), "cuTexObjectCreate"), ("destroy_texture", (71,), "cuTexObjectDestroy"),
+    ("encode_tensor", (TENSOR,), "cuTensorMapEncodeTiled"), ("encode_tensor", (IMAGES,), "cuTensorMapEncodeIm2col"),
+    ("move_tensor", (bytes(128), 1 << 45), "cuTensorMapReplaceAddress"),
     ("create_surface", (70,), "cuSurfObjectCreate"), ("destroy_surface", (72,), "cuSurfObjectDestroy"), ("create_graph", (), "cuGraphCreate"), ("destroy_graph", (1,), "cuGraphDestroy"),
     ("add_kernel", (1, None, KERNEL), "cuGraphAddKernelNode_v2"), ("add_kernel", (1, 2, KERNEL), "cuGraphAddKernelNode_v2"),
     ("add_set", (1, 2, SET, 5), "cuGraphAddMemsetNode"), ("add_copy", (1, 2, COPY, 5), "cuGraphAddMemcpyNode"),

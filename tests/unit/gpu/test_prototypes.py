@@ -27,7 +27,7 @@ PLAIN = {
     "int": ctypes.c_int, "float": ctypes.c_float, "unsigned int": ctypes.c_uint, "size_t": ctypes.c_size_t, "unsigned char": ctypes.c_ubyte,
     "unsigned short": ctypes.c_ushort, "unsigned long long": ctypes.c_ulonglong, "CUdevice": ctypes.c_int,
     "CUdeviceptr": ctypes.c_ulonglong, "CUmemGenericAllocationHandle": ctypes.c_ulonglong,
-    "CUtexObject": ctypes.c_ulonglong, "CUsurfObject": ctypes.c_ulonglong,
+    "CUtexObject": ctypes.c_ulonglong, "CUsurfObject": ctypes.c_ulonglong, "cuuint32_t": ctypes.c_uint, "cuuint64_t": ctypes.c_ulonglong,
 }  # fmt: skip
 
 

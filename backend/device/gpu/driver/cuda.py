@@ -32,6 +32,7 @@ from farlane.backend.device.gpu.driver.interface import (
 )
 from farlane.backend.device.gpu.driver.libraries import Libraries
 from farlane.backend.device.gpu.driver.structures import (
+    aligned_map,
     array_descriptor,
     box_copy,
     copy_node,
@@ -40,7 +41,9 @@ from farlane.backend.device.gpu.driver.structures import (
     resource_of,
     sampling_of,
     set_node,
+    tensor_arguments,
 )
+from farlane.backend.device.tensors import TensorMap
 
 _PINNED_PORTABLE = 1  # cudaHostAllocPortable
 
@@ -309,6 +312,18 @@ class CudaDriver(Libraries):
 
     def destroy_surface(self, surface: int) -> None:
         self._call("cuSurfObjectDestroy", surface)
+
+    # Tensor maps ------------------------------------------------------------------------------------------------
+    def encode_tensor(self, description: TensorMap) -> bytes:
+        made = aligned_map()
+        name, arguments = tensor_arguments(description)
+        self._call(name, ctypes.byref(made), *arguments)
+        return bytes(made)
+
+    def move_tensor(self, map: bytes, address: int) -> bytes:
+        made = aligned_map(map)
+        self._call("cuTensorMapReplaceAddress", ctypes.byref(made), address)
+        return bytes(made)
 
     # Graphs -----------------------------------------------------------------------------------------------------
     def create_graph(self) -> int:

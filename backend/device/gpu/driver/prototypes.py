@@ -255,6 +255,10 @@ class CUDA_RESOURCE_VIEW_DESC(ctypes.Structure):
     )
 
 
+class CUtensorMap(ctypes.Structure):
+    _fields_ = (("opaque", c_ulonglong * 16),)
+
+
 # Functions ------------------------------------------------------------------------------------------------------
 #: The exported symbol: its parameters. All return CUresult.
 FUNCTIONS: dict[str, tuple[type, ...]] = {
@@ -320,6 +324,15 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
     "cuTexObjectDestroy": (c_ulonglong,),
     "cuSurfObjectCreate": (POINTER(c_ulonglong), POINTER(CUDA_RESOURCE_DESC)),
     "cuSurfObjectDestroy": (c_ulonglong,),
+    "cuTensorMapEncodeTiled": (
+        POINTER(CUtensorMap), c_int, c_uint, c_void_p, POINTER(c_ulonglong), POINTER(c_ulonglong), POINTER(c_uint),
+        POINTER(c_uint), c_int, c_int, c_int, c_int,
+    ),
+    "cuTensorMapEncodeIm2col": (
+        POINTER(CUtensorMap), c_int, c_uint, c_void_p, POINTER(c_ulonglong), POINTER(c_ulonglong), POINTER(c_int),
+        POINTER(c_int), c_uint, c_uint, POINTER(c_uint), c_int, c_int, c_int, c_int,
+    ),
+    "cuTensorMapReplaceAddress": (POINTER(CUtensorMap), c_void_p),
     "cuGraphCreate": (POINTER(c_void_p), c_uint),
     "cuGraphDestroy": (c_void_p,),
     "cuGraphAddKernelNode_v2": (
@@ -340,7 +353,7 @@ FUNCTIONS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 #: Functions that an old driver may not have: what they are for is then done without.
-OPTIONAL = frozenset({"cuFuncGetParamInfo", *(name for name in FUNCTIONS if name.startswith("cuMem") and name in {
+OPTIONAL = frozenset({"cuFuncGetParamInfo", "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapReplaceAddress", *(name for name in FUNCTIONS if name.startswith("cuMem") and name in {
     "cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease",
     "cuMemMap", "cuMemUnmap", "cuMemSetAccess",
 })})  # fmt: skip

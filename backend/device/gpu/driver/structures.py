@@ -7,8 +7,9 @@ Source: CUDA driver API, "Graph Management", cuMemcpy3D, cuTexObjectCreate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from farlane.backend.device.base import LaunchShape
 from farlane.backend.device.gpu.driver import prototypes as p
@@ -22,6 +23,7 @@ from farlane.backend.device.gpu.driver.interface import (
     TexelSource,
     TextureSpec,
 )
+from farlane.backend.device.tensors import TensorMap
 
 
 def kernel_node(work: KernelWork) -> p.CUDA_KERNEL_NODE_PARAMS:
@@ -127,3 +129,38 @@ def sampling_of(spec: TextureSpec) -> p.CUDA_TEXTURE_DESC:
     sampling.filterMode = p.CU_TR_FILTER_MODE_LINEAR if spec.linear else p.CU_TR_FILTER_MODE_POINT
     sampling.borderColor[:] = spec.border
     return sampling
+
+
+def aligned_map(content: bytes = b"") -> p.CUtensorMap:
+    """Where the driver takes a tensor map: a multiple of its size."""
+    size = ctypes.sizeof(p.CUtensorMap)
+    room = bytearray(2 * size)
+    start = -ctypes.addressof(ctypes.c_char.from_buffer(room)) % size
+    room[start : start + len(content)] = content
+    return p.CUtensorMap.from_buffer(room, start)
+
+
+def tensor_arguments(tensor: TensorMap) -> tuple[str, tuple[Any, ...]]:
+    """The function that encodes such a map, and its arguments behind the map."""
+
+    def array(kind: Any, values: Sequence[int]) -> Any:
+        return (kind * max(1, len(values)))(*values)
+
+    begin = (
+        tensor.data_type,
+        len(tensor.sizes),
+        tensor.address,
+        array(ctypes.c_ulonglong, tensor.sizes),
+        array(ctypes.c_ulonglong, tensor.strides),
+    )
+    end = (array(ctypes.c_uint, tensor.steps), tensor.interleave, tensor.swizzle, tensor.promotion, tensor.fill)
+    if tensor.corners is None:
+        return "cuTensorMapEncodeTiled", (*begin, array(ctypes.c_uint, tensor.box), *end)
+    lower, upper = tensor.corners
+    return "cuTensorMapEncodeIm2col", (
+        *begin,
+        array(ctypes.c_int, lower),
+        array(ctypes.c_int, upper),
+        *tensor.box,
+        *end,
+    )

@@ -73,6 +73,12 @@ impl Direct {
         self.enabled.store(false, Ordering::Release);
     }
 
+    /// Whether work that was issued goes on by itself.
+    #[must_use]
+    pub fn works_apart(&self) -> bool {
+        self.timed == Timed::Waits
+    }
+
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.enabled.load(Ordering::Acquire)

@@ -219,8 +219,10 @@ impl<C: Control> Walk<'_, C> {
                 let rule = format!("a READ of {width} times {height} bytes for a call that fills {}", place.size);
                 return Err(End::Broken(rule));
             }
-            if self.replay.results.len() + ROOM >= CHUNK_BYTES {
-                self.send_results()?; // the slice is given its bytes before they leave
+            // The slice is given its bytes before they leave. A device that works by itself has the next work by now.
+            let full = self.replay.results.len() + ROOM >= CHUNK_BYTES;
+            if full || (self.replay.direct.works_apart() && self.results_are_due(Instant::now())) {
+                self.send_results()?;
             }
         }
         let before = self.replay.results.len();
@@ -240,7 +242,7 @@ impl<C: Control> Walk<'_, C> {
         if part.row.answer != Answer::None {
             let now = Instant::now();
             *clock = Some(now);
-            if self.replay.loops.sent.is_none_or(|sent| now.duration_since(sent) >= PROMPT) {
+            if !self.replay.direct.works_apart() && self.results_are_due(now) {
                 self.send_results()?;
             }
         }
@@ -258,6 +260,10 @@ impl<C: Control> Walk<'_, C> {
             filled += size;
         }
         filled == place.size
+    }
+
+    fn results_are_due(&self, now: Instant) -> bool {
+        self.replay.loops.sent.is_none_or(|sent| now.duration_since(sent) >= PROMPT)
     }
 
     /// Sends the results that there are.

@@ -52,6 +52,7 @@ pub mod code {
     pub const VARIABLE_ADDRESS: u16 = 0x004b;
     pub const OBJECT_CREATE: u16 = 0x0058;
     pub const OBJECT_DESTROY: u16 = 0x0059;
+    pub const TENSOR_MAP: u16 = 0x005a;
     pub const LAUNCH: u16 = 0x0050;
     pub const TEMPLATE: u16 = 0x0060;
     pub const REPEAT: u16 = 0x0061;
@@ -117,6 +118,7 @@ pub fn name(code: u16) -> Option<&'static str> {
         code::VARIABLE_ADDRESS => "VARIABLE_ADDRESS",
         code::OBJECT_CREATE => "OBJECT_CREATE",
         code::OBJECT_DESTROY => "OBJECT_DESTROY",
+        code::TENSOR_MAP => "TENSOR_MAP",
         code::LAUNCH => "LAUNCH",
         code::TEMPLATE => "TEMPLATE",
         code::REPEAT => "REPEAT",
@@ -175,6 +177,7 @@ pub mod fixed_bytes {
     pub const VARIABLE_ADDRESS: usize = 16;
     pub const OBJECT_CREATE: usize = 144;
     pub const OBJECT_DESTROY: usize = 24;
+    pub const TENSOR_MAP: usize = 152;
     pub const LAUNCH: usize = 48;
     pub const TEMPLATE: usize = 24;
     pub const REPEAT: usize = 24;
@@ -696,6 +699,17 @@ pub fn object_destroy(w: &mut Writer, object: u64, surface: u32) {
     fields[0..8].copy_from_slice(&object.to_le_bytes());
     fields[8..12].copy_from_slice(&surface.to_le_bytes());
     w.record(code::OBJECT_DESTROY, 0, &fields, 0);
+}
+
+/// What kernels take for a tensor map (tape.md, "Tensor maps"): DATA of 128 bytes. replaces 1: the map is such bytes, and gets the address. Only on a device with makes_objects.
+#[inline]
+pub fn tensor_map(w: &mut Writer, address: u64, slot: u32, replaces: u32, map: &[u8; 128]) {
+    let mut fields = [0u8; 144];
+    fields[0..8].copy_from_slice(&address.to_le_bytes());
+    fields[8..12].copy_from_slice(&slot.to_le_bytes());
+    fields[12..16].copy_from_slice(&replaces.to_le_bytes());
+    fields[16..144].copy_from_slice(map);
+    w.record(code::TENSOR_MAP, 0, &fields, 0);
 }
 
 /// Launches a function. parameters is the parameter buffer as the image lays it out, padding zeroed. cluster: tape.md, "Clusters".

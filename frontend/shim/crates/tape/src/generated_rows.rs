@@ -4,7 +4,7 @@
 use crate::operations::code;
 use crate::rows::{Answer, Plans, Row};
 
-pub(crate) static ROWS: [Row; 54] = [
+pub(crate) static ROWS: [Row; 55] = [
     Row { name: "FENCE", code: code::FENCE, fixed: 16, tail: None, reserved: Some(12), slot: Some(8), flags: 0x0000, answer: Answer::Status, host_only: false, bookkeeping: false, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
     Row { name: "ALLOCATE", code: code::ALLOCATE, fixed: 24, tail: None, reserved: None, slot: None, flags: 0x0000, answer: Answer::None, host_only: false, bookkeeping: true, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
     Row { name: "FREE", code: code::FREE, fixed: 16, tail: None, reserved: None, slot: None, flags: 0x0000, answer: Answer::None, host_only: false, bookkeeping: true, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
@@ -48,6 +48,7 @@ pub(crate) static ROWS: [Row; 54] = [
     Row { name: "VARIABLE_ADDRESS", code: code::VARIABLE_ADDRESS, fixed: 16, tail: None, reserved: None, slot: Some(12), flags: 0x0000, answer: Answer::Value, host_only: false, bookkeeping: false, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
     Row { name: "OBJECT_CREATE", code: code::OBJECT_CREATE, fixed: 144, tail: None, reserved: Some(12), slot: Some(8), flags: 0x0000, answer: Answer::Value, host_only: false, bookkeeping: false, loops: false, plans: Plans::Ends, since: 2, flags_since: 2 },
     Row { name: "OBJECT_DESTROY", code: code::OBJECT_DESTROY, fixed: 24, tail: None, reserved: Some(20), slot: None, flags: 0x0000, answer: Answer::None, host_only: false, bookkeeping: true, loops: false, plans: Plans::Ends, since: 2, flags_since: 2 },
+    Row { name: "TENSOR_MAP", code: code::TENSOR_MAP, fixed: 152, tail: None, reserved: None, slot: Some(16), flags: 0x0000, answer: Answer::Data, host_only: false, bookkeeping: false, loops: false, plans: Plans::Keeps, since: 6, flags_since: 6 },
     Row { name: "LAUNCH", code: code::LAUNCH, fixed: 48, tail: Some(44), reserved: None, slot: None, flags: 0x3fff, answer: Answer::None, host_only: false, bookkeeping: false, loops: true, plans: Plans::Keeps, since: 1, flags_since: 1 },
     Row { name: "TEMPLATE", code: code::TEMPLATE, fixed: 24, tail: Some(16), reserved: Some(20), slot: None, flags: 0x0000, answer: Answer::None, host_only: true, bookkeeping: false, loops: false, plans: Plans::Adds, since: 2, flags_since: 2 },
     Row { name: "REPEAT", code: code::REPEAT, fixed: 24, tail: Some(12), reserved: None, slot: None, flags: 0x0001, answer: Answer::None, host_only: false, bookkeeping: false, loops: true, plans: Plans::Keeps, since: 2, flags_since: 2 },
@@ -107,17 +108,18 @@ pub(crate) const fn place(code: u16) -> Option<usize> {
         code::VARIABLE_ADDRESS => 40,
         code::OBJECT_CREATE => 41,
         code::OBJECT_DESTROY => 42,
-        code::LAUNCH => 43,
-        code::TEMPLATE => 44,
-        code::REPEAT => 45,
-        0x0062 => 46,
-        0x0063 => 47,
-        code::CONDITIONAL => 48,
-        code::SLICE => 49,
-        code::WHILE => 50,
-        code::PAYLOAD_KEEP => 51,
-        code::PAYLOAD_DROP => 52,
-        code::WRITE_KEPT => 53,
+        code::TENSOR_MAP => 43,
+        code::LAUNCH => 44,
+        code::TEMPLATE => 45,
+        code::REPEAT => 46,
+        0x0062 => 47,
+        0x0063 => 48,
+        code::CONDITIONAL => 49,
+        code::SLICE => 50,
+        code::WHILE => 51,
+        code::PAYLOAD_KEEP => 52,
+        code::PAYLOAD_DROP => 53,
+        code::WRITE_KEPT => 54,
         _ => return None,
     })
 }

@@ -142,6 +142,10 @@ fn encode(w: &mut Writer, operation: &str, vector: &Value) {
             o::conditional(w, f.u64("condition"), f.u32("stream"), f.u32("kind"), &f.bytes("templates"));
         }
         "OBJECT_CREATE" => o::object_create(w, f.u32("slot"), &f.bytes("description").try_into().expect("128 bytes")),
+        "TENSOR_MAP" => {
+            let map = f.bytes("map").try_into().expect("128 bytes");
+            o::tensor_map(w, f.u64("address"), f.u32("slot"), f.u32("replaces"), &map);
+        }
         "OBJECT_DESTROY" => o::object_destroy(w, f.u64("object"), f.u32("surface")),
         "LAUNCH" => {
             let shape = (f.u32s("grid"), f.u32s("block"), f.u32("shared_bytes"));

@@ -1,8 +1,8 @@
 //! Tensor maps: cuTensorMapEncodeTiled and its like check what the program says of a tensor, and write it down.
 //!
 //! A map is made where it is asked for, without the host: the address in it is the device's, like any pointer among a
-//! kernel's parameters, and kernels' accesses to the tensor are checked by the device. Only where the device reports
-//! that it has tensor maps: a real GPU's are the driver's own.
+//! kernel's parameters, and kernels' accesses to the tensor are checked by the device. A GPU reads maps of its driver's
+//! own form: there the host makes one of what was written down, in one round trip.
 //!
 //! Source: CUDA driver API, "Tensor Map Object Management"; cuda.h of CUDA 12.0 to 13.5.
 
@@ -15,7 +15,8 @@ use abi::driver::{
     CU_TENSOR_MAP_ALLOC_CLASS_LARGE, CU_TENSOR_MAP_ALLOC_CLASS_SMALL,
 };
 use session::call::{Error, Outcome};
-use session::{process, report};
+use session::{process, report, work};
+use tape::operations as operation;
 
 use crate::give_if_wanted;
 
@@ -163,8 +164,31 @@ fn row_bytes(map: &CUtensorMap, elements: u32) -> u64 {
     }
 }
 
+/// Whether maps are the driver's behind the device.
+fn made_by_host() -> Outcome<bool> {
+    Ok(process::device()?.description.makes_objects)
+}
+
+/// The map as the host's driver has it; with an address, such a map of a tensor that lies there.
+fn ask(map: &CUtensorMap, address: Option<u64>) -> Outcome<CUtensorMap> {
+    // SAFETY: both are 128 bytes without padding, and every bit pattern is one of either.
+    let bytes: [u8; size_of::<CUtensorMap>()] = unsafe { std::mem::transmute(*map) };
+    let mut made = bytes;
+    work::fetch(&mut made, |w, slot| {
+        operation::tensor_map(w, address.unwrap_or(0), slot, u32::from(address.is_some()), &bytes)
+    })?;
+    // SAFETY: as above.
+    Ok(unsafe { std::mem::transmute::<[u8; size_of::<CUtensorMap>()], CUtensorMap>(made) })
+}
+
 /// Gives the program its map, if kernels can use it.
 fn write(function: &'static CStr, place: *mut CUtensorMap, map: CUtensorMap) -> Outcome {
+    if made_by_host()? {
+        let made = ask(&map, None)?;
+        // SAFETY: `place` has checked it, and the program says that it is a map's.
+        unsafe { place.write(made) };
+        return Ok(());
+    }
     if map.interleave != INTERLEAVE_NONE || map.data_type as usize >= SIZES.len() {
         report::unsupported(function);
         return Err(Error::NOT_SUPPORTED);
@@ -257,6 +281,10 @@ pub unsafe fn cuTensorMapReplaceAddress(tensorMap: *mut CUtensorMap, globalAddre
     let place = place(c"cuTensorMapReplaceAddress", tensorMap)?;
     // SAFETY: the program says that it is a map; every bit pattern is one.
     let map = unsafe { &mut *place };
+    if made_by_host()? {
+        *map = ask(map, Some(globalAddress as u64))?;
+        return Ok(());
+    }
     require(map.magic == CUtensorMap::MAGIC)?;
     require((globalAddress as u64).is_multiple_of(alignment(map.interleave)))?;
     map.address = globalAddress as u64;
@@ -273,6 +301,6 @@ pub unsafe fn cuTensorMapSetAllocationClass(
     unsafe { give_if_wanted(outAllocClass, CU_TENSOR_MAP_ALLOC_CLASS_SMALL) };
     let place = place(c"cuTensorMapSetAllocationClass", tensorMap)?;
     // SAFETY: as above.
-    require(unsafe { (*place).magic } == CUtensorMap::MAGIC)?;
+    require(made_by_host()? || unsafe { (*place).magic } == CUtensorMap::MAGIC)?;
     require((0..=CU_TENSOR_MAP_ALLOC_CLASS_LARGE).contains(&allocClass))
 }
