@@ -66,7 +66,7 @@ class Launcher:
         if not function.alive:
             raise CudaError(INVALID_RESOURCE_HANDLE, f"kernel {name}: its module has been unloaded")
         wanted = function.parameter_bytes
-        if size > MAX_PARAMETER_BYTES or (wanted is not None and size != wanted):
+        if size > MAX_PARAMETER_BYTES or not function.lay_out(size):
             raise CudaError(INVALID_VALUE, f"kernel {name}: {size} bytes of parameters; it takes {wanted}")
         self._limits.check(
             function.name, shape

@@ -38,7 +38,8 @@ from farlane.fatbin import ELF_MAGIC, MAGIC, FatBinaryError, parse
 T = TypeVar("T")
 
 MAX_PARAMETER_BYTES = 32764
-_ALIGNMENT = 64
+_ALIGNMENT = 128
+_LARGE_ALIGNMENTS = (128, 64, 32)  # of parameters, that a constant bank's begin does not have
 _PRINTF = b"vprintf"
 _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 
@@ -96,12 +97,24 @@ class GpuFunction:
         self.handle = handle
         self.alive = True
         self.checked: LaunchShape | None = None  # the latest shape that passed all checks
-        self.layout = driver.parameters(handle)
-        self.parameter_bytes = None if self.layout is None else end_of(self.layout)
+        self._layout = driver.parameters(handle)
+        self.parameter_bytes = None if self._layout is None else end_of(self._layout)
         self.static_shared = driver.function_attribute(handle, FunctionAttribute.SHARED_SIZE_BYTES)
         self.most_shared = driver.function_attribute(handle, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES)
         size = MAX_PARAMETER_BYTES if self.parameter_bytes is None else self.parameter_bytes
-        self.buffer = ParameterBuffer(size, self.layout)
+        self.buffer = ParameterBuffer(size, self._layout)
+
+    def lay_out(self, size: int) -> bool:
+        """Takes parameters of this size from now on, if the kernel's can be laid out so; no launch has been issued yet."""
+        if self._layout is None:
+            return True
+        if self.parameter_bytes != size:
+            found = laid_out(self._layout, size)
+            if found is None:
+                return False
+            self._layout, self.parameter_bytes = found, size
+            self.buffer = ParameterBuffer(size, found)
+        return True
 
 
 class ParameterBuffer:
@@ -128,6 +141,25 @@ class ParameterBuffer:
         self.view[:size] = parameters
         if self.extra:
             self._size.value = size
+
+
+def laid_out(layout: list[Parameter], size: int) -> list[Parameter] | None:
+    """A layout of so many bytes in which the first parameter lies at a multiple of any alignment, as PTX has it. None: there is none.
+
+    The driver's begins at a place in a constant bank that is a multiple of 16 alone, and puts what is aligned by more (a tensor map)
+    where it is so in the bank. How much a parameter is aligned by it does not say.
+    """
+    for alignment in _LARGE_ALIGNMENTS:
+        placed: list[Parameter] = []
+        end = before = 0  # behind the last parameter: here, and in the driver's layout
+        for offset, bytes_ in layout:
+            aligned = bytes_ % alignment == 0
+            start = -(-end // alignment) * alignment if aligned else end + offset - before
+            placed.append(Parameter(start, bytes_))
+            end, before = start + bytes_, offset + bytes_
+        if end == size:
+            return placed
+    return None
 
 
 def end_of(layout: list[Parameter]) -> int:

@@ -50,6 +50,7 @@ impl CudaError {
     /// No error.
     pub const SUCCESS: Self = Self(0);
     /// cudaErrorNotSupported.
+    pub const NOT_READY: Self = Self(600);
     pub const NOT_SUPPORTED: Self = Self(801);
 }
 

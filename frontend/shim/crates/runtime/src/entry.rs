@@ -31,7 +31,7 @@ pub fn enter(function: Function, body: impl FnOnce() -> Outcome) -> CudaError {
         }
         Err(error) => {
             let error = CudaError(error.0);
-            if !reads_last_error(function) {
+            if !reads_last_error(function) && error != CudaError::NOT_READY {
                 set_last_error(error);
             }
             error
@@ -100,6 +100,9 @@ mod tests {
         // Returning it is no new error.
         let returned = enter(Function::cudaGetLastError, || check(take_last_error().0));
         assert_eq!(returned, CudaError(Error::INVALID_DEVICE.0));
+        assert_eq!(last_error(), CudaError::SUCCESS);
+        // That work is not done is no error, so seen on an H100: CUB takes the last error for a call's own.
+        assert_eq!(enter(Function::cudaEventQuery, fail(Error::NOT_READY)), CudaError::NOT_READY);
         assert_eq!(last_error(), CudaError::SUCCESS);
     }
 }
