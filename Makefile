@@ -28,7 +28,7 @@ help:
 	@echo "make bench      the benchmarks; each prints ratios"
 	@echo "make generate   write the generated files anew from protos/ and the commands' parsers"
 	@echo "make docs       the pages as a site, in .cache/site; make picture: the README's; make test-pages: their slow commands"
-	@echo "make results    what can be measured anew within minutes, and the plots of all results"
+	@echo "make results    measures what takes minutes; writes the tables and plots of docs/results (RESULTS_ARGS='--only AREA', --all, --tables)"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -176,7 +176,7 @@ typecheck: install
 	@ln -s ../../package/__init__.py .typing/farlane/__init__.py
 	MYPYPATH=.typing:$(SHIM) $(BIN)/mypy -p farlane
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
-	MYPYPATH=.typing:pages $(BIN)/mypy pages/*.py
+	MYPYPATH=.typing:pages $(BIN)/mypy pages/*.py pages/adapters/*.py
 
 imports: install
 	$(LINKS)
