@@ -55,6 +55,7 @@ PLOTS = (
     Plot("tlb-programs", LATENCY, "hierarchies", {"s3": 3, "pool": 5, "peers": 6, "larger": 8}, latency),
     Plot("tlb-streams", LATENCY, "streams", {"s3": 2, "pool": 4, "peers": 5, "larger": 6}, latency),
     Plot("tlb-cost", "processor time with the model over without", "whole", {"no sharing": 1, "peers": 3}),
+    Plot("fleet", "mean slowdown", "placement", {"mean slowdown": 4}),
     Plot(
         "faults",
         "trials",

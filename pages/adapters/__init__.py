@@ -84,6 +84,7 @@ SOURCES = (
     Source("tlb-streams", ("python benchmarks/memory/tlb.py",), memory.streams, ("streams",), exact=True),
     Source("tlb-cost", ("python benchmarks/memory/tlb_programs.py --cost",), memory.cost, ("kernels",)),
     Source("tlb-cost", ("python benchmarks/memory/whole_programs.py --runs 7",), memory.whole, ("whole",)),
+    Source("fleet", ("farlane fleet simulate",), others.fleet, ("placement",)),
     Source(
         "faults",
         ("python benchmarks/faults/campaign.py --trials 1000 --seed 101",),

@@ -140,6 +140,11 @@ def cold_start(output: str) -> dict[str, Table]:
     return {"cold": Table(["cold start", "cold", "warm", "goal"], rows)}
 
 
+def fleet(output: str) -> dict[str, Table]:
+    head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for (line,) in matches(r"(\|.*\|)", output)]
+    return {"placement": Table(head, rows)}
+
+
 def campaign(output: str) -> dict[str, Table]:
     found = matches(r"\| (\w.*?) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", output)
     totals = [f"{sum(int(row[column]) for row in found):,}" for column in range(1, 6)]
