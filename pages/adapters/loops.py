@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from tables import Table
 
-from adapters.reading import matches, verdict
+from adapters.reading import blocks, matches, verdict
 
 N = r"([\d.,]+)"
 
 
 def reading(output: str) -> dict[str, Table]:
-    trips = {
-        name: counts
-        for name, *counts in matches(
-            rf"([\w-]+) [\d,]+ {N} {N} {N} [\d.,]+ [\d.,]+ [\d.,]+ [\d.,]+ [\d.,]+ [\d.,]+", output
-        )
-    }
-    walls = {name: times for name, *times in matches(rf"([\w-]+) {N} {N} {N} {N} [\d.]+", output) if name in trips}
-    rows = [[name, *trips[name], *walls[name][:3], f"**{walls[name][3]}**"] for name in walls]
+    counts, walls = (
+        blocks(title, output)[0].split("\n\n")[0]
+        for title in ("Round trips and bytes, at 500 us", "Wall time in milliseconds, by injected round trip")
+    )
+    trips = {name: each for name, *each in matches(rf" ([\w-]+) {N} {N} {N} {N} .*", counts)}
+    times = {name: each for name, *each in matches(rf" ([\w-]+) {N} {N} {N} {N} {N}", walls)}
+    rows = [[name, *trips[name][1:], *times[name][:3], f"**{times[name][3]}**"] for name in times]
     head = ["program", "round trips: none", "calls", "loops", "ms: none", "calls", "loops", "none / loops (goal 10)"]
     return {"reading": Table(head, rows)}
 
