@@ -87,7 +87,7 @@ def starting(output: str) -> dict[str, Table]:
 
 def shares(output: str) -> dict[str, Table]:
     equal = pairs(rf"(\w+) \d+ guests, equal weights: fastest / slowest {NUMBER} .*", output)
-    pattern = rf"(\w+) \d+ guests, weights 1:2:4: .* mean: ([\d. ]+) \(single guests {NUMBER} to {NUMBER}\)"
+    pattern = rf"(\w+) \d+ guests, weights 1:2:4: .* mean: (\S+ \S+ \S+) \(single guests {NUMBER} to {NUMBER}\)"
     rows = [
         [workers, equal[workers], means, f"{least} to {most}"]
         for workers, means, least, most in matches(pattern, output)

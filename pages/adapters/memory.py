@@ -41,7 +41,7 @@ def planner(output: str) -> dict[str, Table]:
     for name, aside, rest, bound in matches(
         r" (\S.*?) \d+ objects, [\d.]+x memory: plan( \(\d+ aside\))? (.*) bound (\d+.*)", output
     ):
-        figures = dict(re.findall(r"([a-z, ]+?) (\d+|-)(?:  |$)", f"plan {rest}"))
+        figures = dict(re.findall(r"([a-z, ]+?) (\d+|-)(?:  |$)", f"plan {rest.rstrip()}"))
         shown = ["none" if figures[column.strip()] == "-" else figures[column] for column in columns]
         rows.append([name, shown[0] + aside, *shown[1:], bound])
     return {"goals": Table(["goal", "reached"], goals), "traces": Table(["trace", *columns, "bound"], rows)}
