@@ -42,8 +42,12 @@ def planner(output: str) -> dict[str, Table]:
         r" (\S.*?) \d+ objects, [\d.]+x memory: plan( \(\d+ aside\))? (.*) bound (\d+.*)", output
     ):
         figures = dict(re.findall(r"([a-z, ]+?) (\d+|-)(?:  |$)", f"plan {rest.rstrip()}"))
-        shown = ["none" if figures[column.strip()] == "-" else figures[column] for column in columns]
-        rows.append([name, shown[0] + aside, *shown[1:], bound])
+        recorded = int(bound.split()[0]) >= 1 << 20  # of a program: in bytes
+        found = [figures[column] for column in columns]
+        shown = ["none" if each == "-" else str(int(each) >> 10 * recorded) for each in found]
+        least, *proven = bound.split(" ", 1)
+        least = " ".join([str(int(least) >> 10 * recorded), *proven])
+        rows.append([name + " (KiB)" * recorded, shown[0] + aside, *shown[1:], least])
     return {"goals": Table(["goal", "reached"], goals), "traces": Table(["trace", *columns, "bound"], rows)}
 
 
