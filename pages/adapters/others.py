@@ -87,7 +87,7 @@ def jit(output: str) -> dict[str, Table]:
         words = line.rsplit(None, 4)
         if len(words) == 5 and all(word == "-" or word.replace(".", "").isdigit() for word in words[1:]):
             over, _, pocl, gain = words[1:]
-            rows.append([words[0].split("  ")[0].strip(), over, pocl, gain])
+            rows.append([words[0].strip().split("  ")[0], over, pocl, gain])
     notes = [note for (note,) in matches(r"((?:geometric mean|worst: |times faster).*goal.*)", output)]
     return {"kernels": Table(["kernel", "over gcc", "over PoCL", "two threads over one"], rows, notes)}
 
