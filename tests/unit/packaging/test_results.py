@@ -13,8 +13,9 @@ sys.path.insert(0, str(ROOT / "pages"))
 try:
     import adapters
     import plots
+    import results
     import tables
-    from adapters.reading import Unreadable
+    from adapters.reading import Source, Unreadable, matches
 finally:
     sys.path.pop(0)
 
@@ -98,3 +99,60 @@ def test_an_adapter_reads_what_its_benchmark_prints(source: adapters.Source) -> 
 def test_an_adapter_says_what_it_cannot_read(source: adapters.Source) -> None:
     with pytest.raises(Unreadable):
         source.read(*(["nothing"] * (len(source.commands) if source.each else 1)))
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page of its own, with one table that has data."""
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "DATA", tmp_path / "data")
+    tables.save(
+        "speed", {"cars": tables.Measured("by hand", "2026-01-01", "a car", "quiet", ["", "km/h"], [["a", "1"]], [])}
+    )
+    text = tmp_path / "speed.md"
+    text.write_text("# Speed\n\n<!-- table cars -->\n<!-- end -->\n\nText.\n")
+    return text
+
+
+def cars(output: str) -> dict[str, tables.Table]:
+    return {"cars": tables.Table(["", "km/h"], [list(row) for row in matches(r"(\w+) (\d+) km/h", output)], ["fast"])}
+
+
+def test_a_measurement_replaces_a_table_and_nothing_else(page: Path) -> None:
+    results.measure(Source("speed", ("printf 'a %s km/h\\nb 7 km/h\\n' 5",), cars, ("cars",), exact=True))
+    tables.write_all()
+    text = page.read_text()
+    assert text.startswith("# Speed\n\n<!-- table cars -->\n\n`printf")
+    assert "|  | km/h |\n|---|---:|\n| a | 5 |\n| b | 7 |\n\n- fast\n\n<!-- end -->\n\nText.\n" in text
+    assert "counts are exact" in text
+    assert text == tables.written("speed"), "writing it again changes nothing"
+
+
+def test_a_command_that_fails_changes_nothing(page: Path) -> None:
+    before = (page.parent / "data/speed.json").read_text()
+    for command in ("sh -c 'echo broken; exit 3'", "echo something else"):
+        with pytest.raises(SystemExit, match=r"broken|unread"):
+            results.measure(Source("speed", (command,), cars, ("cars",)))
+    assert (page.parent / "data/speed.json").read_text() == before
+
+
+def test_a_page_without_a_place_for_a_table_is_an_error(page: Path) -> None:
+    page.write_text("# Speed\n")
+    with pytest.raises(tables.TablesError, match="cars"):
+        tables.written("speed")
+
+
+def test_times_are_not_measured_on_a_busy_machine(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = []
+    monkeypatch.setattr(results, "measure", measured.append)
+    monkeypatch.setattr(plots, "draw_all", lambda: None)
+    monkeypatch.setattr("os.getloadavg", lambda: (99.0, 99.0, 99.0))
+    monkeypatch.setattr(sys, "argv", ["results.py", "--only", "latency/copies,slots/queues"])
+    assert results.main() == 1
+    assert [source.tables for source in measured] == [("queues",)]
+    assert "python benchmarks/copies.py" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["results.py", "--only", "latency/copies", "--busy"])
+    assert results.main() == 0
+    assert len(measured) == 2
