@@ -105,7 +105,7 @@ def draw(plot: Plot) -> Path:
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     if len(series) > 1:
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(series))  # above the bars
     path = PICTURES / f"results-{plot.page}.svg"
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
