@@ -77,7 +77,7 @@ def test_commands_are_files_of_the_repository() -> None:
 
 
 def output(source: adapters.Source) -> Path:
-    return OUTPUTS / f"{source.page}-{source.tables[0]}.txt"
+    return OUTPUTS / source.page / f"{source.tables[0]}.txt"
 
 
 READ = [source for source in adapters.SOURCES if output(source).exists()]
