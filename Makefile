@@ -27,8 +27,8 @@ help:
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
 	@echo "make generate   write the generated files anew from protos/ and the commands' parsers"
-	@echo "make docs       the pages as a site, in .cache/site; make picture: the README's; make test-pages: their slow commands"
-	@echo "make results    what can be measured anew within minutes, and the plots of all results"
+	@echo "make docs       the pages as a site, in .cache/site; make picture: the README's; make test-pages: their slow commands and diagrams"
+	@echo "make results    measures what takes minutes; writes the tables and plots of docs/results (RESULTS_ARGS='--only AREA', --all, --tables)"
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -176,7 +176,7 @@ typecheck: install
 	@ln -s ../../package/__init__.py .typing/farlane/__init__.py
 	MYPYPATH=.typing:$(SHIM) $(BIN)/mypy -p farlane
 	MYPYPATH=protos/codegen $(BIN)/mypy -p farlane_codegen
-	MYPYPATH=.typing:pages $(BIN)/mypy pages/*.py
+	MYPYPATH=.typing:pages $(BIN)/mypy pages/*.py pages/adapters/*.py
 
 imports: install
 	$(LINKS)
@@ -207,8 +207,8 @@ picture: install
 results: install
 	@$(BIN)/python pages/results.py $(RESULTS_ARGS)
 
-test-pages: install
-	$(BIN)/python -m pytest -m pages tests/e2e/commands/test_pages.py $(PYTEST_ARGS)
+test-pages: install $(VENV)/docs
+	$(BIN)/python -m pytest -m pages tests/e2e/commands/test_pages.py tests/e2e/commands/test_site.py $(PYTEST_ARGS)
 
 bench: install
 	@for b in benchmarks/*.py benchmarks/compiler/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done

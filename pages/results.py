@@ -1,6 +1,10 @@
-"""`make results`: measures anew what takes minutes, into docs/results/measured.md, and draws the plots of all results from their tables.
+"""`make results`: measures what takes minutes, and writes the tables and plots of docs/results from the data.
 
-Usage: python pages/results.py [--plots] [--only NAME,NAME]
+Usage: python pages/results.py [--tables | --only AREA[/TABLE],... | --all] [--busy]
+
+A measurement replaces the tables of its command in docs/results/data (tables.py); adapters/ says which commands there are,
+and reads what they print. Times are measured on a quiet machine only, so that they do not replace better ones; counts and
+bytes at any time.
 """
 
 from __future__ import annotations
@@ -10,28 +14,20 @@ import datetime
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+import adapters
 import plots
+import tables
+from adapters.reading import Source, Suite, Unreadable
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/results/measured.md"
-LIMIT = 600  # seconds for one benchmark
-LINES = 40  # of its output
-BENCHMARKS = {  # what each says, and how it is run
-    "start": ("How long commands take to start", "benchmarks/starting.py"),
-    "recorder": ("What a launch costs in a recorded loop", "benchmarks/recorder.py"),
-    "records": ("What a record costs the host", "benchmarks/replay/records.py"),
-    "switching": ("What a switch between sessions moves (S2); bytes are exact", "benchmarks/memory/switching.py"),
-}
-HEAD = """# Measured anew
-
-`make results` writes this page: benchmarks that take minutes, as they print. Times of a busy machine say little; counts
-and bytes are exact. What was measured on quiet machines, and what it means, stands on the other pages of
-[Results](README.md).
-"""
+ROOT = tables.ROOT
+BUSY = 0.75  # load of a processor above which times say little
+BIN = Path(sys.executable).parent
 
 
 def processor() -> str:
@@ -39,58 +35,88 @@ def processor() -> str:
     return match[1] if match else platform.machine()
 
 
-def measured(title: str, script: str) -> str:
-    """A section of the page. Ends the command when the benchmark fails: nothing half measured is written."""
-    print(f"python {script} ...", flush=True)
-    before = os.getloadavg()[0]
-    try:
-        done = subprocess.run(
-            [sys.executable, script],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LIMIT,
-        )
-    except subprocess.TimeoutExpired:
-        raise SystemExit(f"{script} took more than {LIMIT} s: run it by itself, or leave it out by --only") from None
-    if done.returncode:
-        raise SystemExit(f"{script} failed:\n{done.stdout}")
-    lines = [line.rstrip()[:120] for line in done.stdout.strip().splitlines()][-LINES:]
-    load = f"load {before:.1f} before, {os.getloadavg()[0]:.1f} after"
-    day = datetime.datetime.now(datetime.UTC).date()
-    return "\n".join(
-        [
-            f"\n## {title}\n",
-            f"`python {script}`, {day}, {processor()},",
-            f"{os.cpu_count()} processors, {load}.\n",
-            "```text",
-            *lines,
-            "```",
-        ]
+def environment() -> dict[str, str]:
+    """`python` and `farlane` are this environment's."""
+    return os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+def printed(command: str, statuses: tuple[int, ...]) -> str:
+    """What a command prints. Ends this one when it fails: nothing half measured is written."""
+    print(f"{command} ...", flush=True)
+    done = subprocess.run(
+        ["bash", "-c", f"exec env {command}"], cwd=ROOT, env=environment(), capture_output=True, text=True
     )
+    if done.returncode not in statuses:
+        raise SystemExit(f"{command} ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def measure(source: Source) -> None:
+    """Puts the source's tables into the data, and writes them into the page."""
+    before = os.getloadavg()[0]
+    outputs = [printed(command, source.statuses) for command in source.commands]
+    load = f"load {before:.1f} to {os.getloadavg()[0]:.1f}" + ("; counts are exact" if source.exact else "")
+    try:
+        found = source.read(*(outputs if source.each else ["\n".join(outputs)]))
+    except (Unreadable, KeyError, ValueError, IndexError) as error:
+        path = ROOT / ".cache/unread.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(outputs))
+        raise SystemExit(f"{source.commands[0]}: {error!r}; what it printed is in {path.relative_to(ROOT)}") from error
+    how = " and ".join(f"`{command}`" for command in source.commands)
+    day = datetime.datetime.now(datetime.UTC).date().isoformat()
+    machine = f"{processor()}, {os.cpu_count()} processors"
+    there = tables.load(source.page)
+    for name, table in found.items():
+        there[name] = tables.Measured(how, day, machine, load, table.head, table.rows, table.notes)
+    tables.save(source.page, there)
+
+
+def wanted(words: str) -> Iterable[Source | Suite]:
+    """The sources and suites of areas (`slots`) and of single tables (`slots/waits`)."""
+    for word in words.split(","):
+        area, _, table = word.partition("/")
+        found: list[Source | Suite] = [
+            each for each in adapters.SOURCES if each.page == area and (not table or table in each.tables)
+        ]
+        found += [each for each in adapters.SUITES if each.page == area and not table]
+        if not found:
+            known = sorted(
+                f"{each.page}/{name}" for each in adapters.SOURCES for name in each.tables if each.page == area
+            )
+            raise SystemExit(f"nothing measures {word}; there are {', '.join(known or adapters.AREAS)}")
+        yield from found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plots", action="store_true", help="draw only")
-    parser.add_argument(
-        "--only", metavar="NAMES", help=f"of {', '.join(BENCHMARKS)}, with commas; other sections stay as they are"
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--tables", action="store_true", help="measure nothing: write tables and plots from the data")
+    which.add_argument("--only", metavar="AREAS", help=f"of {', '.join(adapters.AREAS)}, with commas; or AREA/TABLE")
+    which.add_argument("--all", action="store_true", help="every area, the slow ones too; many hours")
+    parser.add_argument("--busy", action="store_true", help="measure times although the machine is busy")
     arguments = parser.parse_args()
+    chosen: list[Source | Suite] = [each for each in adapters.SOURCES if each.quick]
+    if arguments.tables:
+        chosen = []
+    elif arguments.only:
+        chosen = list(wanted(arguments.only))
+    elif arguments.all:
+        chosen = [*adapters.SOURCES, *adapters.SUITES]
+    left_out = []
+    for each in chosen:
+        if isinstance(each, Suite):
+            subprocess.run(shlex.split(each.command), cwd=ROOT, env=environment(), check=True)
+        elif each.exact or arguments.busy or os.getloadavg()[0] <= BUSY * (os.cpu_count() or 1):
+            measure(each)
+        else:
+            left_out.append(each.commands[0])
+    tables.write_all()
     plots.draw_all()
-    if arguments.plots:
-        return 0
-    names = arguments.only.split(",") if arguments.only else list(BENCHMARKS)
-    if unknown := set(names) - set(BENCHMARKS):
-        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
-    old = re.split(r"\n(?=\n## )", PAGE.read_text().rstrip("\n"))[1:] if PAGE.exists() else []
-    sections = {title: text for title, _ in BENCHMARKS.values() for text in old if text.startswith(f"\n## {title}\n")}
-    for name in names:
-        sections[BENCHMARKS[name][0]] = measured(*BENCHMARKS[name])
-        kept = [sections[title] for title, _ in BENCHMARKS.values() if title in sections]
-        PAGE.write_text(HEAD + "\n".join(kept) + "\n")  # after each: what is measured stays when the next one fails
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    if left_out:
+        print(f"not measured, since the machine is busy (load {os.getloadavg()[0]:.1f}); --busy measures nevertheless:")
+        print("\n".join(f"    {command}" for command in left_out))
+        return 1
     return 0
 
 

@@ -21,7 +21,7 @@ from farlane.backend.memory.cores import model
 
 def main() -> int:
     launches.time = types.SimpleNamespace(monotonic=time.monotonic, monotonic_ns=time.thread_time_ns)
-    context.time = types.SimpleNamespace(monotonic_ns=lambda: 0)
+    context.time = types.SimpleNamespace(monotonic_ns=lambda: 0, thread_time_ns=time.thread_time_ns)
     model.time = types.SimpleNamespace(perf_counter=time.thread_time)
     if sys.argv[1] == "untranslated":
         plain = tiers.options

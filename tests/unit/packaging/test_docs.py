@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ GENERATED = {  # written by a program, as long as what it lists
     "reference/commands.md",
     "reference/coverage.md",
     "results/cupy-suite.md",
-    "results/measured.md",
     "results/numba-suite.md",
     "results/roundtrips/roundtrips.md",
     "results/tutorials.md",
@@ -99,35 +97,6 @@ def test_a_page_has_one_title(page: Path) -> None:
     if str(page.relative_to(DOCS)) not in GENERATED:
         assert page.read_text().startswith("# ")
         assert len(re.findall(r"^# ", text_of(page), re.M)) == 1
-
-
-MEASURED = [
-    page
-    for page in sorted((DOCS / "results").glob("*.md"))
-    if "results/" + page.name not in GENERATED and page.name != "README.md"
-]
-
-
-@pytest.mark.parametrize("page", MEASURED, ids=name)
-def test_a_page_of_results_says_how_when_and_where(page: Path) -> None:
-    text = page.read_text()
-    assert re.search(r"^\*\*Measured\*\* \d{4}-\d\d-\d\d; .+\.$", text, re.M), "date and machine"
-    assert re.search(r"^!\[.+\]\(\.\./pictures/results-[\w-]+\.svg\)$", text, re.M), "a plot"
-    assert "python benchmarks/" in text, "a command"
-    assert "\n|---" in text, "a table"
-
-
-def test_plots_are_of_the_tables_that_are_there() -> None:
-    sys.path.insert(0, str(ROOT / "pages"))
-    try:
-        import plots
-    finally:
-        sys.path.pop(0)
-    assert {plot.page for plot in plots.PLOTS} == {page.stem for page in MEASURED}
-    for plot in plots.PLOTS:
-        labels, series = plots.data(plot)
-        assert labels, plot.page
-        assert all(any(values) for values in series.values()), plot.page
 
 
 def test_every_page_is_in_the_sites_navigation() -> None:
