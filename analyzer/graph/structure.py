@@ -4,10 +4,6 @@ A natural loop belongs to a header that dominates the source of a back edge; loo
 cyclic without such a header is an irreducible region: it is reported as a loop of its own, marked, with its lowest
 entry as header. Sources: Aho, Lam, Sethi, Ullman, Compilers, 9.6; Cooper, Harvey, Kennedy, A Simple, Fast Dominance
 Algorithm.
-
-Strongly connected components come from NetworkX (of the analyzer here alone), which takes longer to import than most
-programs take to
-analyze: it is imported when there is a cycle without a header that dominates it, and for the call graph's order.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from dataclasses import dataclass
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.control_flow import EXCEPTION, LEAVING, ControlFlow
 from farlane.analyzer.graph.program import Program
-from farlane.analyzer.graph.reach import postorder, reached
+from farlane.analyzer.graph.reach import circles, postorder, reached
 
 
 @dataclass(frozen=True)
@@ -184,10 +180,10 @@ class Structure:
     def _irreducible(self, back: dict[int, list[int]]) -> list[set[int]]:
         """Cycles that remain without the back edges."""
         removed = {(latch, header) for header, latches in back.items() for latch in latches}
-        rest = [(n, t) for n, targets in self._successors.items() for t in targets if (n, t) not in removed]
-        if all(self._index[node] < self._index[target] for node, target in rest):
+        rest = {node: [t for t in targets if (node, t) not in removed] for node, targets in self._successors.items()}
+        if all(self._index[node] < self._index[target] for node, targets in rest.items() for target in targets):
             return []
-        return [set(component) for component in _components(self._successors, rest) if len(component) > 1]
+        return [set(circle) for circle in reversed(dict.fromkeys(circles(rest).values())) if len(circle) > 1]
 
     def _exits(self, body: set[int]) -> tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]:
         normal: list[tuple[int, int]] = []
@@ -229,13 +225,3 @@ def build(program: Program, start: int) -> Structure:
         known = program.structures[start] = Structure(control_flow.build(program, start))
     assert isinstance(known, Structure)
     return known
-
-
-def _components(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> Iterable[set[int]]:
-    import networkx as nx  # late: see the module's description
-
-    graph = nx.DiGraph()
-    graph.add_nodes_from(nodes)
-    graph.add_edges_from(edges)
-    found: Iterable[set[int]] = nx.strongly_connected_components(graph)
-    return found

@@ -13,7 +13,7 @@ from farlane.analyzer.externals import interface
 from farlane.analyzer.graph.program import UNKNOWN
 from farlane.analyzer.machine.instruction import RSP
 from farlane.analyzer.permissions.abstract.arguments import passed
-from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Heap, Objects, Value
+from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Heap, Objects, Value, beginning
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.memory import READ, WRITE, State
 from farlane.analyzer.slices.form import FRAME_REACH, MAXIMUM_MEMORY, REACHED, Origin
@@ -114,21 +114,22 @@ def _note(
 
 def address(state: State, heap: Heap, source: tuple[Origin, int] | None) -> tuple[Origin, int] | None:
     """Where a block's address may stand at the entry, which is a guess: where a copy takes it from, or the first place
-    that holds an address of the block.
+    that holds the address at which the block begins, or any address of the block.
 
     Args:
         state: at the entry.
         source: a register, or an offset of the frame.
     """
     stack, wanted = state.registers[RSP].number, frozenset({heap})
-    registers = [number for number in sorted(REACHED) if state.registers[number].objects == wanted]
-    cells = [
-        offset
+    registers = {(Origin.REGISTER, number): state.registers[number] for number in sorted(REACHED)}
+    cells = {
+        (Origin.FRAME, offset): value
         for offset, (size, value) in sorted(state.cells.items())
-        if size == 8 and value.objects == wanted and 0 <= offset - stack <= FRAME_REACH - 8
-    ]
-    found = [(Origin.REGISTER, number) for number in registers] + [(Origin.FRAME, offset) for offset in cells]
+        if size == 8 and 0 <= offset - stack <= FRAME_REACH - 8
+    }
+    found = {place: value for place, value in (registers | cells).items() if value.objects == wanted}
     if not found:
         return None
-    origin, where = source if source in found else found[0]
+    first = next((place for place, value in found.items() if value == beginning(heap)), next(iter(found)))
+    origin, where = source if source in found else first
     return (origin, where) if origin == Origin.REGISTER else (origin, where - stack)

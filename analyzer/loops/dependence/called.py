@@ -27,7 +27,8 @@ from farlane.analyzer.loops.model import Kind
 from farlane.analyzer.loops.shape.body import Body
 from farlane.analyzer.machine.instruction import RSP
 from farlane.analyzer.values.cells import GIVEN_STORES, GLOBAL_RANGES, MEMORY, OTHER_STORES, STACK_RANGES, STACK_STORES
-from farlane.analyzer.values.expression import INITIAL, INSIDE, LOAD, OPERATION, PHI, Value, Values
+from farlane.analyzer.values.expression import INITIAL, INSIDE, LOAD, PHI, Value, Values
+from farlane.analyzer.values.parts import leaves
 from farlane.analyzer.values.state import State
 
 MAXIMUM_DEPTH = 6  # calls within calls
@@ -144,15 +145,15 @@ class _Given(LoopValues):
 
     def _foreign(self, value: Value) -> bool:
         """Whether a value is made of nothing but what the function was given."""
-        for atom, _ in value.terms:
-            if atom.kind == OPERATION:
-                if not all(self._foreign(each) for each in atom.arguments[1:] if isinstance(each, Value)):
+        work, seen = [value], {value}
+        while work:
+            for atom in leaves(work.pop()):
+                if atom.kind == LOAD and all(version.kind == INITIAL for version in atom.arguments[2]):
+                    if atom.arguments[0] not in seen:
+                        seen.add(atom.arguments[0])
+                        work.append(atom.arguments[0])
+                elif atom.kind != INITIAL:
                     return False
-            elif atom.kind == LOAD:
-                if not (self._foreign(atom.arguments[0]) and all(v.kind == INITIAL for v in atom.arguments[2])):
-                    return False
-            elif atom.kind != INITIAL:
-                return False
         return True
 
     def _leaf(self, atom: Value) -> Value | None:
@@ -309,14 +310,10 @@ def arises(value: Value, site: int) -> bool:
     """Whether a part of a value arises in the function that a call instruction calls."""
     work, seen = [value], {value}
     while work:
-        for atom, _ in work.pop().terms:
+        for atom in leaves(work.pop()):
             if atom.kind == INSIDE and atom.arguments[0] == site:
                 return True
-            if atom.kind == OPERATION:
-                inner = [each for each in atom.arguments[1:] if isinstance(each, Value) and each not in seen]
-                seen.update(inner)
-                work += inner
-            elif atom.kind == LOAD and atom.arguments[0] not in seen:
+            if atom.kind == LOAD and atom.arguments[0] not in seen:
                 seen.add(atom.arguments[0])
                 work.append(atom.arguments[0])
     return False

@@ -22,6 +22,7 @@ from farlane.analyzer.loops.shape.body import Body, ExitTest
 from farlane.analyzer.loops.shape.variables import progress
 from farlane.analyzer.values.condition import Condition
 from farlane.analyzer.values.expression import INSIDE, OPERATION, PHI, Value
+from farlane.analyzer.values.parts import leaves
 
 MAXIMUM_STEPS = 4096
 _COMPUTABLE = frozenset({Kind.AFFINE, Kind.INDUCTION})
@@ -102,7 +103,7 @@ class Counting:
                 return TripCount(None, f"while {_text(test.stays)}")
             if found is not None and not all(where for _, where in found.places):
                 # What it is computed from stands somewhere, where the whole does not; or what the test compares does.
-                parts = self._leaves(moves.start, set())
+                parts = leaves(moves.start)
                 where = tuple((show(p, {}), places(p, entry, self._entered)) for p in parts)
                 compared = (
                     None if all(each for _, each in where) else self._standing((test.stays.left, test.stays.right))
@@ -115,7 +116,7 @@ class Counting:
     def _computed_anew(self, value: Value) -> bool:
         """Whether a part of a value is what a function computes that the loop calls."""
         flow = self._analysis.structure.flow
-        calls = (atom.arguments[0] for atom in self._leaves(value, set()) if atom.kind == INSIDE)
+        calls = (atom.arguments[0] for atom in leaves(value) if atom.kind == INSIDE)
         blocks = (flow.holding(site) for site in calls)
         return any(block is not None and block.start in self._loop.blocks for block in blocks)
 
@@ -215,7 +216,7 @@ class Counting:
         """What values are made of that is there when the loop is entered."""
         found: dict[Value, None] = {}
         seen: set[Value] = set()
-        work = [atom for value in values for atom in self._leaves(value, set())]
+        work = [atom for value in values for atom in leaves(value)]
         while work:
             atom = work.pop()
             if atom in seen:
@@ -223,7 +224,7 @@ class Counting:
             seen.add(atom)
             if atom.kind == PHI and atom.arguments[1] in self._loop.blocks:
                 inputs = self._analysis.result.phis.get(atom, {}).values()
-                work += [each for value in inputs for each in self._leaves(value, set())]
+                work += [each for value in inputs for each in leaves(value)]
             else:
                 found[atom] = None
         return list(found)
@@ -240,7 +241,8 @@ class Counting:
         needed = dict.fromkeys(
             atom
             for value in (*of, *(self._entered[phi] for phi in carried))
-            for atom in self._leaves(value, set(carried))
+            for atom in leaves(value)
+            if atom not in carried
         )
         entry = self._analysis.result.headers[self._loop.header]
         where = tuple((show(atom, {}), places(atom, entry, self._entered)) for atom in needed)
@@ -250,7 +252,7 @@ class Counting:
         """The values carried from iteration to iteration that some values come from; None where one has no single
         next."""
         found: dict[Value, None] = {}
-        work = [atom for value in of for atom in self._leaves(value, set())]
+        work = [atom for value in of for atom in leaves(value)]
         while work:
             atom = work.pop()
             if atom.kind != PHI or atom.arguments[1] not in self._loop.blocks or atom in found:
@@ -258,22 +260,8 @@ class Counting:
             if atom not in self._entered or atom not in self._following:
                 return None
             found[atom] = None
-            work += self._leaves(self._following[atom], set())
+            work += leaves(self._following[atom])
         return list(found)
-
-    def _leaves(self, value: Value, without: set[Value]) -> list[Value]:
-        """The atoms of a value, operations taken apart."""
-        found = []
-        work, seen = [value], {value}
-        while work:
-            for atom, _ in work.pop().terms:
-                if atom.kind == OPERATION:
-                    inner = [each for each in atom.arguments[1:] if isinstance(each, Value) and each not in seen]
-                    seen.update(inner)
-                    work += inner
-                elif atom not in without:
-                    found.append(atom)
-        return found
 
     def _followed(self, stays: Condition) -> int | None:
         """The number of passes, by doing them, when all values are constants."""

@@ -18,7 +18,8 @@ from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.loops.shape.body import Body
 from farlane.analyzer.loops.shape.variables import plain
 from farlane.analyzer.values.condition import Condition
-from farlane.analyzer.values.expression import INITIAL, OPERATION, PHI, Value, Values
+from farlane.analyzer.values.expression import INITIAL, PHI, Value, Values
+from farlane.analyzer.values.parts import leaves
 
 
 def remove_untaken(analysis: Analysis, values: Values) -> None:
@@ -116,20 +117,17 @@ def _final(analysis: Analysis, values: Values, loop: Loop) -> tuple[Value, Value
         return None
     factor = next(coefficient for atom, coefficient in difference.terms if atom is own[0])
     rest = values.combine(difference, own[0], -factor)
-    if factor not in (1, 2**64 - 1) or not all(_outside(atom, loop) for atom, _ in rest.terms):
+    if factor not in (1, 2**64 - 1) or not _outside(rest, loop):
         return None
     final = values.scale(rest, -1 if factor == 1 else 1)
     return own[0], values.zero_extended(final, 4) if stays.size == 4 else final
 
 
-def _outside(atom: Value, loop: Loop) -> bool:
-    """Whether an atom is the same in all iterations of a loop."""
-    if atom.kind == PHI:
-        return atom.arguments[1] not in loop.blocks
-    if atom.kind == OPERATION:
-        parts = (part for value in atom.arguments[1:] if isinstance(value, Value) for part, _ in value.terms)
-        return all(_outside(part, loop) for part in parts)
-    return atom.kind == INITIAL
+def _outside(value: Value, loop: Loop) -> bool:
+    """Whether a value is made of nothing but what is the same in all iterations of a loop."""
+    return all(
+        atom.arguments[1] not in loop.blocks if atom.kind == PHI else atom.kind == INITIAL for atom in leaves(value)
+    )
 
 
 def _rewrite(result: Result, values: Values, loop: Loop, phi: Value, final: Value) -> None:

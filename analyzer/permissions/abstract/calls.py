@@ -35,6 +35,7 @@ from farlane.analyzer.permissions.abstract.domain import (
     Objects,
     Value,
     based_on,
+    beginning,
     blurred,
     constant,
 )
@@ -231,7 +232,7 @@ class Call:
                 state.write_range(target[0], target[1], state.pointees(value, size))
 
     def _new(self) -> Value:
-        return based_on(frozenset({Heap(self.chain, interface.plain(self.name) in interface.HOST_ALLOCATORS)}))
+        return beginning(Heap(self.chain, interface.plain(self.name) in interface.HOST_ALLOCATORS))
 
     def _result(self, letter: str) -> Value:
         if letter == "h":

@@ -41,7 +41,8 @@ class Value(NamedTuple):
     """What 8 bytes may be.
 
     kind CONSTANT: the number; AT_LEAST: an integer that counts up from the number at least, without overflow; EXACT:
-    the stack pointer at the function's entry plus the number; UPWARD: that, or more; ANY: anything based on `objects`.
+    the stack pointer at the function's entry plus the number; UPWARD: that, or more; ANY: anything based on `objects`,
+    with the number 1 where it is the address at which a block of `objects` begins, else 0.
     """
 
     kind: int
@@ -68,6 +69,10 @@ def frame(offset: int) -> Value:
 
 def based_on(objects: Objects) -> Value:
     return Value(ANY, 0, objects)
+
+
+def beginning(heap: Heap) -> Value:
+    return Value(ANY, 1, frozenset({heap}))
 
 
 def blurred(value: Value, more: Objects = NONE) -> Value:

@@ -14,9 +14,11 @@ from farlane.analyzer.flow.engine import Engine
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.control_flow import Block
 from farlane.analyzer.graph.program import Program
+from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.graph.structure import build as structure
 from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.dependence.stored import Stores
+from farlane.analyzer.loops.shape import rewriting
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.values.memory import FrameStore
 from farlane.analyzer.values.state import State
@@ -51,6 +53,15 @@ APART void straight(int n) { if (n) cudaFree(nullptr); some(n); }
 APART void backward(int n) { do cudaFree(nullptr); while (--n); }
 APART void chosen(int n) { for (;;) switch (n++) { case 0: some(1); case 1: some(2); case 2: cudaFree(nullptr); break; case 3: some(3);
                                                    case 4: return; } }
+#define DRAW seed ^= seed << 13, seed ^= seed >> 17, seed ^= seed << 5;
+#define DRAWS DRAW DRAW DRAW DRAW DRAW DRAW DRAW DRAW
+APART void drawn(int n, unsigned *to, unsigned seed) {
+    for (int i = 0; i < n; ++i) {
+        DRAWS DRAWS
+        for (unsigned *at = to; at != to + (seed & 63); ++at) *at = seed;
+        cudaFree(to);
+    }
+}
 struct Held { ~Held() { some(7); } };
 void thrower(int);
 APART void tries(int n) {
@@ -58,7 +69,7 @@ again:
     try { Held held; thrower(n); } catch (int caught) { if (n += caught) goto again; }
     cudaFree(nullptr);
 }
-int main(int n, char **) { doubtful(n); straight(n); backward(n); chosen(n); tries(n); return bits; }
+int main(int n, char **) { doubtful(n); straight(n); backward(n); chosen(n); tries(n); drawn(n, nullptr, n); return bits; }
 """
 
 
@@ -106,6 +117,18 @@ def test_where_no_loop_may_be_there_is_none(program: Program) -> None:
     assert without.isdisjoint(start(program, name) for name in ("backward", "chosen", "tries", "doubtful"))
     for each in without:
         assert not structure(program, each).loops, hex(each)
+
+
+def test_where_an_inner_loop_ends_is_found_however_its_bound_was_computed(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A generator of random numbers uses each value several times: from the bound 8**16 ways lead down to its seed."""
+    functions, rewritten = Functions(program), list[Loop]()
+    monkeypatch.setattr(rewriting, "_rewrite", lambda result, values, loop, *_: rewritten.append(loop))
+    found = functions.analysis(start(program, "drawn"))
+    assert found is not None
+    rewriting.final_values(found, functions.values)
+    assert [loop.depth for loop in rewritten] == [2]
 
 
 def test_stores_in_the_frame_are_found_by_their_places_as_by_looking_at_all() -> None:

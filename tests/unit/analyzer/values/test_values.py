@@ -12,8 +12,9 @@ from farlane.analyzer.loader import elf
 from farlane.analyzer.loops.shape.variables import iterations
 from farlane.analyzer.machine.arithmetic import compare
 from farlane.analyzer.machine.instruction import RDI, RSI
-from farlane.analyzer.values.expression import CALL, OPAQUE, Values
+from farlane.analyzer.values.expression import CALL, INITIAL, OPAQUE, Values
 from farlane.analyzer.values.memory import Memory
+from farlane.analyzer.values.parts import leaves
 from farlane.analyzer.values.state import State
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +35,14 @@ def test_equal_sums_are_one_object() -> None:
     assert values.zero_extended(values.add(values.zero_extended(first, 4), 1), 4) is values.zero_extended(
         values.add(first, 1), 4
     )
+
+
+def test_operands_that_operations_share_are_taken_apart_once() -> None:
+    values = Values()
+    first = value = values.atom(INITIAL, RDI)
+    for _ in range(200):  # 2**200 ways down
+        value = values.operation("xor", value, values.operation("shl", value, values.constant(13)))
+    assert leaves(values.add(value, 3)) == [first]
 
 
 @given(st.integers(-60, 60), st.integers(-7, 7).filter(bool), st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
