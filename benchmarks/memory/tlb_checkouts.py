@@ -68,7 +68,8 @@ class Checkout:
         )
 
     def run(self, name: str, preset: str) -> tuple[float, list[str]]:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         print(name, preset, file=self._process.stdin, flush=True)
         words = self._process.stdout.readline().split()
         if not words:
