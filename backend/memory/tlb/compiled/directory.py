@@ -82,7 +82,7 @@ def replied(address: int, core: int, page: int) -> int:
     return use(address, core, record, 0, MORE) if record >= 0 else 1
 
 
-@inlined
+@inner
 def take(address: int, core: int, page: int, shared: bool) -> None:
     """A core's own TLB takes a page; its directory knows at once."""
     s = state(address)
@@ -103,7 +103,7 @@ def take(address: int, core: int, page: int, shared: bool) -> None:
         s.in_shared[record, word] |= bit
 
 
-@inlined
+@inner
 def give_up(address: int, core: int, page: int) -> None:
     """A core's own TLB gives up a page; its directory knows at once."""
     s = state(address)
