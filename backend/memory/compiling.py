@@ -16,9 +16,9 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cpython_wr
 _intrinsic: Any = intrinsic
 
 
-def inner(function: Any) -> Any:
+def _function(function: Any, inline: bool) -> Any:
     """A function of compiled code. Numba would make another one of it for each constant that it is called with."""
-    made: Any = njit(**OPTIONS)(function)
+    made: Any = njit(forceinline=inline, **OPTIONS)(function)
     of_types = made.get_call_template
 
     def of_plain_types(arguments: Any, keywords: Any) -> Any:
@@ -28,9 +28,17 @@ def inner(function: Any) -> Any:
     return made
 
 
-# Where it is called, which saves the call and the look at whether it failed. For small functions, and for those with one
-# caller: Numba's functions are visible from outside, so LLVM does neither for these by itself.
-inlined: Any = njit(forceinline=True, **OPTIONS)
+def inner(function: Any) -> Any:
+    """A function that is called. Numba would otherwise inline it if the first caller that it compiles is inlined."""
+    return _function(function, inline=False)
+
+
+def inlined(function: Any) -> Any:
+    """A function that is inlined, which saves the call and the look at whether it failed.
+
+    Numba's functions are visible from outside, so LLVM inlines not even those with one caller by itself.
+    """
+    return _function(function, inline=True)
 
 
 @_intrinsic

@@ -103,7 +103,7 @@ def empty(spec: Spec, table: Array, root: int, base: int) -> State:
         near=near,
         distance=hops,
         mesh=np.stack(np.divmod(np.arange(cores), spec.network.columns)[::-1], axis=1).astype(np.int64),
-        rings=mesh.rings(hops, spec.directory.radius) if uses_directory else _zero(cores, words),
+        rings=mesh.rings(hops, spec.directory.radius) if uses_directory else _zero(cores, 1, words),
         tree=np.array([root, base], dtype=np.int64),
         words=table,
         offsets=np.zeros(cores + 1, np.int64),

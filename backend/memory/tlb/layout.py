@@ -164,9 +164,7 @@ class State(NamedTuple):
     near: Array  # [core, count and then the cores]
     distance: Array
     mesh: Array  # [core, column and row]
-    rings: (
-        Array  # [core, ring and word]: the cores that its directory hears, all of them and then those of each distance
-    )
+    rings: Array  # [core, ring, word]: the cores that its directory hears, all of them and then those of each distance
     tree: Array  # where the page table's root and its words are
     words: Array
     offsets: Array
@@ -209,7 +207,7 @@ class State(NamedTuple):
     counts: Array
 
 
-DIMENSIONS = {"private": 3, "mshr": 3} | dict.fromkeys(
+DIMENSIONS = {"private": 3, "mshr": 3, "rings": 3} | dict.fromkeys(
     (
         "parameters",
         "tree",

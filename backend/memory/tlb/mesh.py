@@ -56,10 +56,10 @@ def nearest(hops: npt.NDArray[Any], radius: int) -> npt.NDArray[np.int64]:
 
 
 def rings(hops: npt.NDArray[Any], radius: int) -> npt.NDArray[np.int64]:
-    """Of each core, words with a bit for each other core: all within a radius, and then those of each distance."""
+    """[core, ring, word]: a bit for each other core; the first ring has all within a radius, each other one those of a distance."""
     cores, reach = len(hops), min(radius, int(hops.max()))
     found = np.zeros((cores, reach + 1, -(-cores // 64) * 64), dtype=bool)
     found[:, 0, :cores] = (hops > 0) & (hops <= reach)
     for ring in range(1, reach + 1):
         found[:, ring, :cores] = hops == ring
-    return np.packbits(found, axis=2, bitorder="little").view(np.int64).reshape(cores, -1)
+    return np.packbits(found, axis=2, bitorder="little").view(np.int64)

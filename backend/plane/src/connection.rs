@@ -1,7 +1,7 @@
 //! One guest's connection: HTTP/2 on a socket, and the runtime that the threads of its calls drive in turn.
 //!
-//! The connection's first call is served by the connection's own thread, further ones that come meanwhile by threads of their own. Whoever
-//! waits drives the sockets for all of them.
+//! The connection's first call is served by the connection's own thread, further ones that come meanwhile by threads of their own. A
+//! thread that waits drives the sockets for all of them.
 
 use crate::call::{Call, Outgoing, Shown};
 use crate::codec::Raw;

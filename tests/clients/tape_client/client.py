@@ -333,7 +333,7 @@ class Client:
         try:
             for result in parse_results(reply.results):
                 if result.slot not in self._awaited:
-                    raise self._connection.violation(f"a result for slot {result.slot}, which nobody awaits")
+                    raise self._connection.violation(f"a result for slot {result.slot}, which no call awaits")
                 self._awaited[result.slot].append(result)
                 delivered = result.error or delivered
         except ResultError as error:

@@ -38,7 +38,7 @@ from farlane.backend.memory.tlb.compiled.search import set_of
 from farlane.backend.memory.tlb.compiled.shared import tick
 
 
-@inner
+@inlined
 def degree(address: int, core: int, page: int) -> int:
     """How many private TLBs hold a page of this core's, as far as its directory knows: the sharing degree."""
     s = state(address)
@@ -47,7 +47,7 @@ def degree(address: int, core: int, page: int) -> int:
         return 1
     count = s.records[record, bits_of(core, at.R_OWN)] >> (core & 63) & 1
     for word in range(s.parameters[at.P_WORDS]):
-        count += ones(s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, word])
+        count += ones(s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, 0, word])
     return count
 
 
@@ -55,10 +55,10 @@ def degree(address: int, core: int, page: int) -> int:
 def holder(s: Any, core: int, record: int) -> int:
     """Whom a core's entry names to ask, the first or the nearest, or -1. The first ring is everybody, the others are one hop wider each."""
     words = s.parameters[at.P_WORDS]
-    begin, end = (0, 1) if s.parameters[at.P_ROUTE] == at.FIRST else (1, s.rings.shape[1] // words)
+    begin, end = (0, 1) if s.parameters[at.P_ROUTE] == at.FIRST else (1, s.rings.shape[1])
     for ring in range(begin, end):
         for word in range(words):
-            there = s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, ring * words + word]
+            there = s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, ring, word]
             if there:
                 return word << 6 | lowest(there)
     return -1
@@ -82,7 +82,7 @@ def replied(address: int, core: int, page: int) -> int:
     return use(address, core, record, 0, MORE) if record >= 0 else 1
 
 
-@inlined
+@inner
 def take(address: int, core: int, page: int, shared: bool) -> None:
     """A core's own TLB takes a page; its directory knows at once."""
     s = state(address)
@@ -103,7 +103,7 @@ def take(address: int, core: int, page: int, shared: bool) -> None:
         s.in_shared[record, word] |= bit
 
 
-@inlined
+@inner
 def give_up(address: int, core: int, page: int) -> None:
     """A core's own TLB gives up a page; its directory knows at once."""
     s = state(address)
@@ -123,7 +123,7 @@ def give_up(address: int, core: int, page: int) -> None:
             _leave_joined(address, number, core, page, last)
 
 
-@inner
+@inlined
 def _leave_joined(address: int, number: int, core: int, page: int, last: int) -> None:
     """An entry that `_join` put into a record made later than its last use gets a record of its own again."""
     s = state(address)
@@ -157,7 +157,7 @@ def _hear_taken(address: int, core: int, page: int) -> None:
     fresh, own = -1, -1
     for word in range(p[at.P_WORDS]):
         base = base_of(word)
-        without = s.rings[core, word]
+        without = s.rings[core, 0, word]
         record = first_of(s, page)
         while record >= 0:
             if record != fresh:
@@ -212,7 +212,7 @@ def _heard_the_same(s: Any, core: int, one: int, other: int) -> bool:
     difference = 0
     for word in range(s.parameters[at.P_WORDS]):
         heard = base_of(word) + at.R_HEARD
-        difference |= (s.records[one, heard] ^ s.records[other, heard]) & s.rings[core, word]
+        difference |= (s.records[one, heard] ^ s.records[other, heard]) & s.rings[core, 0, word]
     return difference == 0
 
 
@@ -246,22 +246,30 @@ def _hear_given_up(address: int, core: int, page: int) -> None:
                     break
             for word in range(words):
                 base = base_of(word)
-                going = r[base + at.R_MEMBERS] & ~r[base + at.R_OWN] & s.rings[core, word]
+                going = r[base + at.R_MEMBERS] & ~r[base + at.R_OWN] & s.rings[core, 0, word]
                 if left >= 0:
-                    bits = going & ~s.rings[left, word]  # the others hear of this holder
+                    bits = going & ~s.rings[left, 0, word]  # the others hear of this holder
                     while bits != 0:
                         if not heard_of_nobody(s, word << 6 | lowest(bits), record):
                             going &= ~(bits & -bits)
                         bits &= bits - 1
-                    going &= ~s.rings[left, word]
+                    going &= ~s.rings[left, 0, word]
                 if going != 0:
                     less(s, number, word, going)
                     leave(address, number, record, word, going)
 
 
-@inlined
+@inner
 def hear(address: int, kind: int, core: int, page: int) -> None:
     """What a core's TLB, or the shared one, took or gave up reaches directories."""
+    if state(address).parameters[at.P_WORDS] == 1:  # as in run.py: here, LLVM leaves out the loops over words
+        _hear(address, kind, core, page)
+    else:
+        _hear(address, kind, core, page)
+
+
+@inlined
+def _hear(address: int, kind: int, core: int, page: int) -> None:
     s = state(address)
     p = s.parameters
     if kind == UPDATE_SET:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inlined, inner
+from farlane.backend.memory.compiling import inlined
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.intrinsics import lowest, state
 
@@ -146,7 +146,7 @@ def _hear(s: Any, ring: Any, which: int) -> int:
     return key
 
 
-@inner
+@inlined
 def push(address: int, time: int, kind: int, core: int, peer: int, page: int, arg: int) -> None:
     s = state(address)
     key = kind << KIND | core << CORE | peer << PEER | page
@@ -156,7 +156,7 @@ def push(address: int, time: int, kind: int, core: int, peer: int, page: int, ar
         _later(address, time, key, arg)
 
 
-@inner
+@inlined
 def _later(address: int, time: int, key: int, arg: int) -> None:
     """Into the heap."""
     s = state(address)
@@ -176,7 +176,7 @@ def _later(address: int, time: int, key: int, arg: int) -> None:
     later[i, 0], later[i, 1], later[i, 2] = time, key, arg
 
 
-@inner
+@inlined
 def _nearer(address: int) -> None:
     """What has come within reach of the wheel goes there."""
     s = state(address)

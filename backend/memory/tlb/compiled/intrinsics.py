@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from farlane.backend.memory.tlb import layout
@@ -9,7 +10,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
+from numba.extending import infer_getattr, intrinsic, lower_builtin, lower_getattr_generic, models, register_model
 from numba.np import arrayobj
 
 _intrinsic: Any = intrinsic
@@ -88,8 +89,27 @@ class _TableModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.IntType(64))
 
 
+class Fixed(types.Array):
+    """The parameters: words that do not change while code runs, so that LLVM need not read them again behind each store."""
+
+
+register_model(Fixed)(models.ArrayModel)
+
+
+def _unchanging(builder: Any, place: Any) -> Any:
+    word = builder.load(place)
+    word.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return word
+
+
+@lower_builtin(operator.getitem, Fixed, types.Integer)
+def _parameter(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _unchanging(builder, _word(context, builder, signature, arguments))
+
+
 def _kind(name: str) -> Any:
-    return types.Array(types.int64, layout.DIMENSIONS.get(name, 2), "C")
+    kind = Fixed if name == "parameters" else types.Array
+    return kind(types.int64, layout.DIMENSIONS.get(name, 2), "C")
 
 
 @infer_getattr
@@ -106,9 +126,8 @@ def _array(context: Any, builder: Any, table: Any, address: Any, name: str) -> A
     word, kind = ir.IntType(64), _kind(name)
     first = layout.COLUMNS * layout.State._fields.index(name)
     rows = builder.inttoptr(address, ir.PointerType(word))
-    row = [builder.load(builder.gep(rows, [ir.Constant(word, first + column)])) for column in range(1 + kind.ndim)]
-    for one in row:
-        one.set_metadata("invariant.load", builder.module.add_metadata([]))
+    columns = (ir.Constant(word, first + column) for column in range(1 + kind.ndim))
+    row = [_unchanging(builder, builder.gep(rows, [column])) for column in columns]
     if name in layout.LAST:
         row[-1] = context.get_constant(types.intp, layout.LAST[name])
     size = context.get_constant(types.intp, 8)

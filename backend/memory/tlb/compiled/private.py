@@ -37,22 +37,22 @@ def _victim(address: int, core: int, begin: int, ways: int) -> int:
     """The place to evict of a full set."""
     s = state(address)
     p = s.parameters
-    stamps, pages = s.private[core, at.STAMP, begin : begin + ways], s.private[core, at.PAGE, begin : begin + ways]
+    stamps, pages = s.private[core, at.STAMP], s.private[core, at.PAGE]
     sign = -1 if p[at.P_MRU] else 1
     spare = p[at.P_SPARE]
     if not spare:
         packed = 1 << 62
-        for slot in range(len(stamps)):
-            packed = min(packed, ((sign * stamps[slot]) << _WAYS) + slot)
+        for way in range(ways):
+            packed = min(packed, ((sign * stamps[begin + way]) << _WAYS) + way)
         return begin + (packed & ((1 << _WAYS) - 1))
     favourite, passed = -1, 0
     last = -(1 << 44)
     for _ in range(min(p[at.P_CANDIDATES], ways)):
         packed = 1 << 62
-        for slot in range(len(stamps)):  # the next one in the order of use
-            rank = sign * stamps[slot]
-            packed = min(packed, (rank << _WAYS) + slot if rank > last else 1 << 62)
-        best = packed & ((1 << _WAYS) - 1)
+        for way in range(ways):  # the next one in the order of use
+            rank = sign * stamps[begin + way]
+            packed = min(packed, (rank << _WAYS) + way if rank > last else 1 << 62)
+        best = begin + (packed & ((1 << _WAYS) - 1))
         last = sign * stamps[best]
         if favourite < 0:
             favourite = best
@@ -61,7 +61,7 @@ def _victim(address: int, core: int, begin: int, ways: int) -> int:
             break
         passed += 1
     s.counts[at.N_SPARED] += passed
-    return begin + favourite
+    return favourite
 
 
 @inlined
@@ -85,13 +85,11 @@ def fill(address: int, time: int, core: int, page: int, slot: int) -> None:
         tlb, ways = s.private[core], p[at.P_PRIVATE_WAYS]
         begin, place = set_of(page, p[at.P_PRIVATE_SETS]) * ways, -1
         if not from_peer or p[at.P_PEER_FILL]:
-            place = free(tlb[at.PAGE, begin : begin + ways])
+            place = free(tlb[at.PAGE], begin, begin + ways)
         if _may_fill(address, core, from_peer, replies, place >= 0):
             n[at.N_FILLS] += 1
             heard = time + p[at.P_UPDATE]
-            if place >= 0:
-                place += begin
-            else:
+            if place < 0:
                 place = _victim(address, core, begin, ways)
                 n[at.N_EVICTIONS] += 1
                 if listed:

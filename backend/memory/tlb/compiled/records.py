@@ -86,7 +86,7 @@ def known(address: int, core: int, page: int) -> int:
 def heard_of_nobody(s: Any, core: int, record: int) -> bool:
     there = 0
     for word in range(s.parameters[at.P_WORDS]):
-        there |= s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, word]
+        there |= s.records[record, base_of(word) + at.R_HEARD] & s.rings[core, 0, word]
     return there == 0
 
 
@@ -102,7 +102,7 @@ def _uses(s: Any, number: int, core: int) -> tuple[int, int]:
 def last_use(s: Any, number: int, core: int, record: int) -> int:
     """The use of an entry that was used since it was made: moment and replies."""
     first, end = _uses(s, number, core)
-    return s.uses[at.U_WORD, first + find(s.uses[at.U_RECORD, first:end], s.records[record, at.R_MADE])]
+    return s.uses[at.U_WORD, find(s.uses[at.U_RECORD], first, end, s.records[record, at.R_MADE])]
 
 
 @inlined
@@ -117,18 +117,18 @@ def recall(s: Any, core: int, page: int) -> None:
         ahead(s.records, s.named[_place(page), at.A_FIRST] * s.records.shape[1])
 
 
-@inner
+@inlined
 def use(address: int, core: int, record: int, moment: int, replies: int) -> int:
     """An entry is used. `moment`, 0: as it was. `replies`, or KEEP, or MORE: one more, up to 7. Answers how many replies."""
     s = state(address)
     r, field, bit = s.records[record], bits_of(core, at.R_USED), 1 << (core & 63)
     first, end = _uses(s, set_of(r[at.R_PAGE], s.parameters[at.P_DIR_SETS]), core)
     if r[field] & bit:
-        place = first + find(s.uses[at.U_RECORD, first:end], r[at.R_MADE])
+        place = find(s.uses[at.U_RECORD], first, end, r[at.R_MADE])
         was = s.uses[at.U_WORD, place]
     else:
         r[field] |= bit
-        place = first + find(s.uses[at.U_RECORD, first:end], 0)
+        place = find(s.uses[at.U_RECORD], first, end, 0)
         s.uses[at.U_RECORD, place] = r[at.R_MADE]
         was = r[at.R_MADE] << REPLIES
     if not moment:
@@ -143,29 +143,32 @@ def use(address: int, core: int, record: int, moment: int, replies: int) -> int:
 @inlined
 def more(s: Any, number: int, word: int, cores: int) -> None:
     """Directories have an entry more in a set."""
-    first = word * s.parameters[at.P_LEVELS]
+    levels, first = s.levels[number], word * s.parameters[at.P_LEVELS]
     for level in range(first, first + s.parameters[at.P_LEVELS]):
-        carry = s.levels[number, level] & cores
-        s.levels[number, level] ^= cores
+        carry = levels[level] & cores
+        levels[level] ^= cores
         cores = carry
 
 
 @inlined
 def less(s: Any, number: int, word: int, cores: int) -> None:
-    first = word * s.parameters[at.P_LEVELS]
+    levels, first = s.levels[number], word * s.parameters[at.P_LEVELS]
     for level in range(first, first + s.parameters[at.P_LEVELS]):
-        borrow = ~s.levels[number, level] & cores
-        s.levels[number, level] ^= cores
+        borrow = ~levels[level] & cores
+        levels[level] ^= cores
         cores = borrow
 
 
 @inlined
 def full_ones(s: Any, number: int, word: int) -> int:
     """The directories that have no room in a set."""
-    count, ways, full = s.parameters[at.P_LEVELS], s.parameters[at.P_DIR_WAYS], -1
-    for level in range(count):
-        bits = s.levels[number, word * count + level]
+    levels, first = s.levels[number], word * s.parameters[at.P_LEVELS]
+    ways, full = s.parameters[at.P_DIR_WAYS], -1
+    for level in range(s.parameters[at.P_LEVELS]):
+        bits = levels[first + level]
         full &= bits if ways >> level & 1 else ~bits
+        if full == 0:  # which also keeps LLVM from making vectors of so few levels
+            break
     return full
 
 
@@ -178,7 +181,7 @@ def leave(address: int, number: int, record: int, word: int, cores: int) -> None
     while used != 0:
         first, end = _uses(s, number, word << 6 | lowest(used))
         used &= used - 1
-        s.uses[at.U_RECORD, first + find(s.uses[at.U_RECORD, first:end], r[at.R_MADE])] = 0
+        s.uses[at.U_RECORD, find(s.uses[at.U_RECORD], first, end, r[at.R_MADE])] = 0
     for field in (at.R_MEMBERS, at.R_OWN, at.R_USED):
         r[base + field] &= ~cores
     if s.parameters[at.P_ROUTE] == at.CHEAPEST:
@@ -219,7 +222,7 @@ def _chain(s: Any, place: int, sooner: int, later: int) -> None:
         s.named[place, at.A_LAST] = sooner
 
 
-@inner
+@inlined
 def _longest_unused_own(address: int, number: int, core: int) -> int:
     """The record of the entry used least recently, in a set whose entries are all of the core's own pages."""
     s = state(address)
@@ -237,7 +240,7 @@ def _longest_unused_own(address: int, number: int, core: int) -> int:
     return found
 
 
-@inner
+@inlined
 def make_room(address: int, number: int, word: int, cores: int) -> None:
     """Full directories lose an entry of a set: of those whose page the core itself does not hold, or else of all, the one used least recently."""
     s = state(address)
@@ -311,7 +314,7 @@ def _new(s: Any, page: int, moment: int) -> int:
     return record
 
 
-@inner
+@inlined
 def make(address: int, number: int, page: int) -> int:
     """A record without members."""
     s = state(address)
@@ -358,7 +361,7 @@ def foreign(s: Any, number: int, record: int) -> None:
         s.sets[number, at.S_FOREIGN] = record
 
 
-@inner
+@inlined
 def make_earlier(address: int, number: int, page: int, moment: int) -> int:
     """A record without members that counts as made at an earlier moment, and lies in that order."""
     s = state(address)

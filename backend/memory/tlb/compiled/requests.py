@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inlined, inner
+from farlane.backend.memory.compiling import inlined
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import directory
 from farlane.backend.memory.tlb.compiled.events import FILL, REMOTE, SHARED, first, push, turn
@@ -29,7 +29,7 @@ def bound(s: Any, core: int) -> int:
     return least
 
 
-@inner
+@inlined
 def send(address: int, source: int, target: int, time: int) -> int:
     """When a message arrives."""
     s = state(address)
@@ -70,7 +70,7 @@ def _shared_is_nearer(p: Any, s: Any, core: int, target: int) -> bool:
     return p[at.P_ROUTE] == at.CHEAPEST and p[at.P_SHARED_LATENCY] <= cycles
 
 
-@inner
+@inlined
 def _ask(address: int, core: int, target: int, slot: int, page: int, time: int) -> None:
     s = state(address)
     s.counts[at.N_PEER_REQUESTS] += 1
@@ -165,9 +165,9 @@ def issue(address: int, time: int, core: int, final: bool) -> bool:
                 if slot >= 0:
                     hints[page & mask] = slot
                 else:
-                    joined = find(missed, page)
+                    joined = find(missed, 0, len(missed), page)
         if slot < 0:
-            place = joined if joined >= 0 else free(missed)
+            place = joined if joined >= 0 else free(missed, 0, len(missed))
             stalls = place < 0 or c[at.C_WAITING] == p[at.P_WAITING]
         reads = slot < 0 and joined < 0 and not stalls and not alone  # what others change too
         if (time >= until or reads) and time != own and not first(address, time, core):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from farlane.backend.memory.compiling import inlined
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled import events
 from farlane.backend.memory.tlb.compiled.directory import forget, hear
@@ -32,11 +33,23 @@ from farlane.backend.memory.tlb.compiled.walks import start_walks, walk_done
 
 def entry(address: int, what: int, begin: int) -> int:
     """`what`: see layout.py. `begin`: a kernel begins. Answers V_ERROR."""
-    s = state(address)
-    v, final = s.scalars, what == at.FINISH
+    p = state(address).parameters
     if what == at.FORGET:
         forget(address)
         return 0
+    # Three times the same: in each, LLVM leaves out what the condition before it rules out.
+    if p[at.P_SHARING] == at.NONE:
+        return _run(address, what == at.FINISH, begin)
+    if p[at.P_SHARING] == at.DIRECTORY and p[at.P_WORDS] == 1:
+        return _run(address, what == at.FINISH, begin)
+    return _run(address, what == at.FINISH, begin)
+
+
+@inlined
+def _run(address: int, final: bool, begin: int) -> int:
+    """Events until none is left, or none is certain. Answers V_ERROR."""
+    s = state(address)
+    v = s.scalars
     if begin:
         for core in range(s.parameters[at.P_CORES]):
             turn(address, 0, core)

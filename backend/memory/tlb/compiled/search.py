@@ -15,35 +15,34 @@ _WAYS = 17  # bits of a place in a set
 
 
 @inlined
-def find(pages: Any, page: int) -> int:
-    """The first place of a page, or -1."""
-    count, slot = len(pages), 0
-    while slot + LANES <= count:
-        found = equal(pages, slot, page)
+def find(words: Any, first: int, end: int, word: int) -> int:
+    """The first place of a word in a part of a row, or -1."""
+    place = first
+    while place + LANES <= end:
+        found = equal(words, place, word)
         if found:
-            return slot + lowest(found)
-        slot += LANES
-    while slot < count:
-        if pages[slot] == page:
-            return slot
-        slot += 1
+            return place + lowest(found)
+        place += LANES
+    while place < end:
+        if words[place] == word:
+            return place
+        place += 1
     return -1
 
 
 @inlined
-def free(pages: Any) -> int:
+def free(pages: Any, first: int, end: int) -> int:
     """The first free place, or -1."""
-    return find(pages, -1)
+    return find(pages, first, end, -1)
 
 
 @inlined
-def oldest(pages: Any, stamps: Any) -> int:
+def oldest(pages: Any, stamps: Any, first: int, count: int) -> int:
     """The first free place, or the one used least recently."""
-    count = len(pages)
     best = 1 << 62
-    for slot in range(count):
-        best = min(best, ((stamps[slot] if pages[slot] >= 0 else -1) << _WAYS) + slot)
-    return best & ((1 << _WAYS) - 1)
+    for way in range(count):
+        best = min(best, ((stamps[first + way] if pages[first + way] >= 0 else -1) << _WAYS) + way)
+    return first + (best & ((1 << _WAYS) - 1))
 
 
 @inlined
@@ -56,16 +55,14 @@ def set_of(page: int, sets: int) -> int:
 def in_private(p: Any, private: Any, core: int, page: int) -> int:
     ways = p[at.P_PRIVATE_WAYS]
     first = set_of(page, p[at.P_PRIVATE_SETS]) * ways
-    slot = find(private[core, at.PAGE, first : first + ways], page)
-    return first + slot if slot >= 0 else -1
+    return find(private[core, at.PAGE], first, first + ways, page)
 
 
 @inlined
 def in_shared(p: Any, shared: Any, page: int) -> int:
     ways = p[at.P_SHARED_WAYS]
     first = set_of(page, p[at.P_SHARED_SETS]) * ways
-    slot = find(shared[at.PAGE, first : first + ways], page)
-    return first + slot if slot >= 0 else -1
+    return find(shared[at.PAGE], first, first + ways, page)
 
 
 @inlined
@@ -75,7 +72,7 @@ def in_walk_cache(s: Any, key: int) -> int:
     guess = s.guesses[number]
     if guess < s.walk_cache.shape[1] and s.walk_cache[0, guess] == key:
         return guess
-    slot = find(s.walk_cache[0], key)
+    slot = find(s.walk_cache[0], 0, s.walk_cache.shape[1], key)
     if slot >= 0:
         s.guesses[number] = slot
     return slot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farlane.backend.memory.compiling import inlined, inner
+from farlane.backend.memory.compiling import inlined
 from farlane.backend.memory.tlb import layout as at
 from farlane.backend.memory.tlb.compiled.events import (
     DRAIN,
@@ -22,7 +22,7 @@ def tick(scalars: Any) -> int:
     return scalars[at.V_CLOCK]
 
 
-@inner
+@inlined
 def tell(address: int, time: int, kind: int, page: int) -> None:
     """Directories hear of a change of the shared TLB."""
     s = state(address)

@@ -63,7 +63,7 @@ def _learn(address: int, page: int, tables: int) -> None:
         key = level << 48 | place >> _shift(level)
         entry = in_walk_cache(s, key)
         if entry < 0:
-            entry = oldest(s.walk_cache[0], s.walk_cache[1])
+            entry = oldest(s.walk_cache[0], s.walk_cache[1], 0, s.walk_cache.shape[1])
             s.walk_cache[0, entry] = key
         s.walk_cache[1, entry] = tick(s.scalars)
 
@@ -130,7 +130,7 @@ def walk_done(address: int, time: int, page: int, walk: int) -> None:
     if frame >= 0:
         ways = p[at.P_SHARED_WAYS]
         begin = set_of(page, p[at.P_SHARED_SETS]) * ways
-        entry = begin + oldest(s.shared[at.PAGE, begin : begin + ways], s.shared[at.STAMP, begin : begin + ways])
+        entry = oldest(s.shared[at.PAGE], s.shared[at.STAMP], begin, ways)
         if s.shared[at.PAGE, entry] >= 0:
             tell(address, time, SHARED_CLEAR, s.shared[at.PAGE, entry])
         s.shared[at.PAGE, entry], s.shared[at.FRAME, entry] = page, frame

@@ -138,7 +138,7 @@ impl Errors {
         true
     }
 
-    /// Keeps an error until it is told. False: another one is kept.
+    /// Keeps an error until it is reported. False: another one is kept.
     pub(crate) fn defer(&mut self, error: CudaError) -> bool {
         if self.deferred.is_some() {
             return false;

@@ -200,7 +200,7 @@ impl Session {
     /// As `request` for a READ: the data is written into the destination as it arrives. One round trip.
     ///
     /// # Safety
-    /// Every row of `destination` must be writable, and accessed by nobody else, until this returns.
+    /// Every row of `destination` must be writable, and no other code may access it, until this returns.
     ///
     /// # Errors
     /// The error of the read, or [`Failure::Dead`]; then the destination may be partly written.
@@ -214,7 +214,7 @@ impl Session {
     /// `read` that was made later is answered; an error of the read is one of a deferred call. In mode none: as `read`.
     ///
     /// # Safety
-    /// Every row of `destination` must be writable, and accessed by nobody else, until a later request is answered
+    /// Every row of `destination` must be writable, and no other code may access it, until a later request is answered
     /// or fails because the session is over.
     ///
     /// # Errors

@@ -252,7 +252,7 @@ impl Shared {
     /// As `ask`, for a read. `None`: no memory is of that shape.
     ///
     /// # Safety
-    /// The rows are writable, and accessed by nobody else, until this returns.
+    /// The rows are writable, and no other code accesses them, until this returns.
     pub(crate) unsafe fn read(
         &self,
         destination: Destination,

@@ -3,7 +3,7 @@
 //!
 //! cuda.core, which Numba links its kernels with, uses the driver's linker where nvJitLink lacks the functions that it
 //! looks for; that one takes PTX. So who opens nvJitLink gets this library in its place, which has none of them, when
-//! it is preloaded and the device takes no machine code. (Who is told that there is no such file gives up: it has seen
+//! it is preloaded and the device takes no machine code. (A caller for which opening the file fails gives up: it has seen
 //! the file.) NVIDIA's own libraries (cuSPARSE, cuSOLVER), which need it for other things, name it among what they
 //! need, or ask for it themselves, and get it. On a real GPU, and with `FARLANE_STEERING=off`, everybody does.
 //!

@@ -285,7 +285,7 @@ impl Manifest {
     }
 
     /// How the site's permissions were proven.
-    #[must_use]
+    #[cfg(test)]
     pub fn proof_of(&self, site: &Site) -> Option<Text<'_>> {
         (site.proof != NONE).then(|| self.text(site.proof)).flatten()
     }
@@ -303,7 +303,7 @@ impl Manifest {
     }
 
     /// How it was proven that a copy may.
-    #[must_use]
+    #[cfg(test)]
     pub fn proof_of_joining(&self, copy: &JoinedCopy) -> Text<'_> {
         self.text(copy.proof).unwrap_or_default()
     }

@@ -17,7 +17,7 @@ pub(crate) struct Zone {
 pub(crate) const REPEAT_COLUMNS: usize = fixed_bytes::REPEAT;
 pub(crate) const REPEAT_COUNT: usize = REPEAT_COLUMNS - 8;
 
-/// The layout of an operation that may stand in a body; `None` for the others. REPEAT is told from its template.
+/// The layout of an operation that may stand in a body; `None` for the others. REPEAT follows from its template.
 pub(crate) const fn layout(operation: u16) -> Option<Layout> {
     if operation == code::REPEAT {
         None

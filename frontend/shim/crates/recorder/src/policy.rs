@@ -110,8 +110,8 @@ fn price_of_template(body: u64) -> i64 {
     TEMPLATE.saturating_add(i64::try_from(body).unwrap_or(i64::MAX).saturating_mul(TEMPLATE_RECORD))
 }
 
-/// Whether the host is to be told the template of a loop that has not begun, and that is expected to have so many
-/// records in all. What is told at once travels in a group of its own, which has a price, too.
+/// Whether to send the template of a loop that has not begun, and that is expected to have so many
+/// records in all. What is sent at once travels in a group of its own, which has a price, too.
 pub(crate) fn is_worth_telling(records: u64, body: u64) -> bool {
     let price = REPEAT.saturating_add(price_of_template(body)).saturating_add(GROUP);
     i64::try_from(records).unwrap_or(i64::MAX) >= price

@@ -40,7 +40,7 @@ pub(crate) fn create(size: usize) -> Result<OwnedFd, Error> {
     if number < 0 {
         return Err(Error::last("memfd_create"));
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     let file = unsafe { OwnedFd::from_raw_fd(number) };
     // SAFETY: plain system calls on that descriptor.
     if unsafe { libc::ftruncate(number, size as libc::off_t) } < 0 {

@@ -275,6 +275,7 @@ impl Reservation<'_> {
     }
 
     /// Sends what was put and filled as one message.
+    #[cfg(test)]
     pub fn commit(self) {
         self.sender.put_length(self.length as u64);
         self.sender.advance(self.length as u64);

@@ -2,8 +2,8 @@
 //! touched.
 //!
 //! An option (`FARLANE_GUARDS=on`, mode loops), off by default. A copy in a loop into a block that allows it (`place`)
-//! is recorded like deferred work, into the readback's *store*, where the block's pages are (`userfault`). Whoever
-//! touches the block, in the program or in a system call, sleeps until a thread of this module has asked the host for
+//! is recorded like deferred work, into the readback's *store*, where the block's pages are (`userfault`). A
+//! thread that touches the block, in the program or in a system call, sleeps until a thread of this module has asked the host for
 //! everything that is outstanding and put the pages back. The calls of this library that look at the program's memory
 //! do the same first ([`clear`]), and so do `fork` and the end of the process.
 //!

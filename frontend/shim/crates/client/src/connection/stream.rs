@@ -38,7 +38,7 @@ pub(crate) struct Stream {
 /// How often the connection's tasks are run where nothing is waited for: a message goes from the session to HTTP/2, and
 /// from there to the socket; the other way round after the sockets were looked at.
 const ROUNDS: usize = 3;
-/// The host keeps what it has sent. It is told what is received before it keeps so much.
+/// The host keeps what it has sent. The guest confirms what it has received before that is so much.
 const UNCONFIRMED_BYTES: usize = 2 << 20;
 /// How long the host may take to say that the session has ended, where its process's connection has.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -173,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// The message is received; the host is told so now and then.
+    /// The message is received; now and then the guest confirms this to the host.
     fn count(&mut self, message: &HostMessage) {
         self.received += 1;
         if self.resumption.is_none() {

@@ -83,7 +83,7 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Record(error) => write!(f, "{error}"),
-            Self::Slot(slot) => write!(f, "a result for slot {slot}, which nobody awaits"),
+            Self::Slot(slot) => write!(f, "a result for slot {slot}, which no call awaits"),
             Self::Result(slot, what) => write!(f, "{what} (slot {slot})"),
             Self::Missing(slot) => write!(f, "the group of slot {slot} was acknowledged without its result"),
             Self::Group { got, expected: Some(expected) } => write!(f, "a reply to group {got} instead of {expected}"),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The attempt to resume the session after which the user is told what the program waits for.
+/// The attempt to resume the session after which a message says what the program waits for.
 const TOLD_AT: u32 = 5;
 
 impl Reading {

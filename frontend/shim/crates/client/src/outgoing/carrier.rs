@@ -46,8 +46,8 @@ impl fmt::Debug for Carrier {
 }
 
 impl Carrier {
-    /// Sends a message; through rings it waits while these are full. What cannot be sent any more is dropped: whoever waits is told by the end of
-    /// the session.
+    /// Sends a message; through rings it waits while these are full. What cannot be sent any more is dropped: threads that wait learn it from
+    /// the end of the session.
     pub(crate) fn post(&mut self, kind: Kind, counters: &Counters) {
         self.post_awaited(kind, counters);
         if let Self::Stream(stream, bell) = self {

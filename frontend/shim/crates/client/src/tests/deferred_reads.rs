@@ -1,4 +1,4 @@
-//! Reads that nobody waits for: their data is there when a later request is answered, their errors are deferred ones.
+//! Reads for which no call waits: their data is there when a later request is answered, their errors are deferred ones.
 
 use super::fake_host::{pattern, Behaviour, FakeHost};
 use super::open;

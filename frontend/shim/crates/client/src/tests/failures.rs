@@ -121,7 +121,7 @@ fn read_made_up(results: Vec<u8>) -> (Result<(), Failure>, Vec<u8>, Session) {
     let session = open(&host, Mode::Calls);
     let mut memory = vec![0_u8; 64];
     let destination = Destination { ptr: memory[16..].as_mut_ptr(), pitch: 16, width: 4, height: 2 };
-    // SAFETY: the rows lie inside `memory`, which nobody else uses.
+    // SAFETY: the rows lie inside `memory`, which no other thread uses.
     let result = unsafe { session.read(destination, |w, slot| operations::read(w, 0, 4, 4, 2, 1, slot)) };
     (result, memory, session)
 }

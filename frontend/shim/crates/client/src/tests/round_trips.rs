@@ -18,7 +18,7 @@ pub(super) fn read(session: &Session, pitch: usize, width: usize, height: usize)
     let mut memory = vec![0xee_u8; pitch * height];
     let destination = Destination { ptr: memory.as_mut_ptr(), pitch, width, height };
     let (width, height) = (width as u64, height as u64);
-    // SAFETY: the destination is `memory`, which nobody else uses.
+    // SAFETY: the destination is `memory`, which no other thread uses.
     unsafe { session.read(destination, |w, slot| operations::read(w, 0x1000, width, width, height, 1, slot)) }?;
     Ok(memory)
 }

@@ -2,8 +2,8 @@
 //!
 //! NVIDIA's libraries of CUDA 13 have machine code for every device they know, up to 12.1, and PTX for those they do
 //! not know: cuBLAS and cuRAND choose by the capability that they ask for. So where their own code asks, and the device
-//! takes PTX alone, the answer is one that no GPU has. The program, and whatever else it loads, is told what the device
-//! is. `FARLANE_STEERING=off` tells the libraries, too.
+//! takes PTX alone, the answer is one that no GPU has. The program, and all other
+//! code that it loads, gets the device's own capability. With `FARLANE_STEERING=off` the libraries get it, too.
 
 use session::process::Device;
 use session::{callers, frame};

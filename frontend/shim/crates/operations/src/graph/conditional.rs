@@ -95,7 +95,7 @@ impl ConditionalWork {
         [self.condition.handle() as i64, shape, self.handles.as_ptr() as usize as i64]
     }
 
-    /// A node's work, with new, empty bodies, which the program is told of.
+    /// A node's work, with new, empty bodies, whose handles the program gets.
     ///
     /// # Safety
     /// The parameters are those of a conditional node.

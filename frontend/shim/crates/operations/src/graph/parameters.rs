@@ -41,7 +41,7 @@ pub fn kind_of(node: GraphNodeHandle) -> Outcome<GraphNodeType> {
     read(node, |work| Some(work.kind()))
 }
 
-/// What a node that allocates is told to be.
+/// The parameters that the program gets of a node that allocates.
 pub(super) fn allocation(memory: &memory::GraphMemory, size: usize) -> MemAllocNodeParams {
     // SAFETY: an all-zero value of this C struct is valid.
     let mut params: MemAllocNodeParams = unsafe { std::mem::zeroed() };

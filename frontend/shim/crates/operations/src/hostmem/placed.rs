@@ -126,7 +126,7 @@ pub fn unmap(addresses: &Addresses, start: usize, size: usize) {
     if free_mappings().keep(start, bytes) {
         return;
     }
-    // SAFETY: whole pages of a mapping that nobody else has.
+    // SAFETY: whole pages of a mapping of which no other code has an address.
     unsafe { libc::munmap(start as *mut c_void, bytes) };
     give_back(addresses, start);
 }

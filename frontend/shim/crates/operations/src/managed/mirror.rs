@@ -1,6 +1,5 @@
 //! Memory that the program has registered and that kernels reach: a region whose device memory lies at another address.
-//! Where a kernel is given the program's own address, the host is told that kernels find the memory there, too (a host
-//! mapping).
+//! Where a kernel is given the program's own address, the shim registers this address with the host, too (a host mapping).
 //!
 //! Owns the exchange of the program's pages for shared ones that a region can map twice, and back when the memory is
 //! unregistered. Their bytes stay where they are, for the program; they are copied in both exchanges, so another thread

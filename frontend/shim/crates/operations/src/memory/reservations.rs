@@ -325,7 +325,7 @@ mod tests {
         book.map(BASE + 4 * G, 2 * G, memory).unwrap();
         assert_eq!(book.release(memory), Ok(None));
         assert_eq!(book.release(memory), Err(Broken));
-        assert_eq!(book.map(BASE + 2 * G, G, memory), Err(Broken), "nobody holds the handle");
+        assert_eq!(book.map(BASE + 2 * G, G, memory), Err(Broken), "the handle has no owner");
         assert_eq!(book.unmap(BASE), None);
         assert_eq!(book.retain(BASE + 5 * G), Ok(memory));
         assert_eq!(book.unmap(BASE + 4 * G), None);

@@ -52,7 +52,7 @@ pub enum Operation {
 #[derive(Debug)]
 pub struct Batch {
     pub operations: Vec<Operation>,
-    /// What the node's program is told of them, made when it first asks, for as long as the node lives.
+    /// Their description for the program, made when it first asks, for as long as the node lives.
     described: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 

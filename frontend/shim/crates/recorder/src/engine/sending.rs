@@ -112,7 +112,7 @@ impl Recorder {
         self.templates.get(run.place).is_some_and(|template| template.balance.is_worth(held))
     }
 
-    /// The number of the run's template, which the host is told now if it does not know it.
+    /// The number of the run's template, which goes to the host now if it does not have it.
     fn number(&mut self, run: &mut Run, tape: &mut Writer) -> Option<u16> {
         if let Some(number) = self.templates.get(run.place)?.number {
             return Some(number);

@@ -69,7 +69,7 @@ impl Userfault {
         let store = reserve(start, length)?;
         let mut request = [start as u64, length as u64, REGISTER_MISSING, 0];
         if !self.control(UFFDIO_REGISTER, request.as_mut_ptr()) {
-            // SAFETY: reserved just now, and nobody knows of it.
+            // SAFETY: reserved just now, and known to this function alone.
             unsafe { libc::syscall(libc::SYS_munmap, store, length) };
             return None;
         }

@@ -1,7 +1,7 @@
 //! A loop as its manifest predicts it at the first call: the launches of an iteration, the arguments that they have,
 //! and by how much these grow.
 //!
-//! Where all of that is known, the host is told the loop's template before its first record is on the tape
+//! Where all of that is known, the shim sends the loop's template before its first record is on the tape
 //! (`launch::predicted` makes the records, crate `recorder` compares them with what the program does). Tried once for
 //! each loop: from its second execution on the recorder knows it.
 //!
