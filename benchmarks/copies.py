@@ -19,6 +19,7 @@ from farlane.frontend.devtools.guest import Guest
 SIZES = {64 << 10: 400, 1 << 20: 100, 64 << 20: 5}  # bytes: copies in each of the runs
 TLS_GOAL = 1.15  # times TCP
 CIPHERS = ("aes_128", "aes_256", "chacha20")  # the first is the one that is used
+SIDES = {"to_device": ("ring", "aws_lc_rs"), "to_host": ("aws_lc_rs", "ring")}  # what encrypts, and what decrypts
 GOALS = {
     **{("shm", size): goal for size, goal in zip(SIZES, (25, 3, 1.6), strict=True)},  # times memcpy
     **{("tcp", size): 1.6 for size in (1 << 20, 64 << 20)},  # times a bare socket
@@ -46,8 +47,8 @@ def compare(device: str, transport: str, size: int, runs: tuple[Numbers, ...]) -
 
 def compare_encrypted(device: str, size: int, tls: Numbers, tcp: Numbers, alone: Numbers) -> None:
     """Prints both directions, and what the bytes cost in each cipher: once encrypted and once decrypted."""
-    costs = {name: alone[f"{name}_seal"] + alone[f"{name}_open"] for name in CIPHERS}
-    for name in ("to_device", "to_host"):
+    for name, (sender, receiver) in SIDES.items():
+        costs = {each: alone[f"{sender}_{each}_seal"] + alone[f"{receiver}_{each}_open"] for each in CIPHERS}
         rate = size / tls[name] / 1000
         ratio = tls[name] / tcp[name]
         least = 1 + costs[CIPHERS[0]] / tcp[name]
@@ -56,8 +57,10 @@ def compare_encrypted(device: str, size: int, tls: Numbers, tcp: Numbers, alone:
             f"   {ratio:6.2f} times tcp{verdict(ratio, TLS_GOAL)}; with the cipher alone {least:.2f}",
             flush=True,
         )
-    each = ", ".join(f"{name} {cost:.1f} us" for name, cost in costs.items())
-    print(f"{device:4} tls  {size >> 10:6} KiB encrypting and decrypting by themselves: {each}", flush=True)
+        each = ", ".join(f"{name} {cost:.1f} us" for name, cost in costs.items())
+        print(
+            f"{device:4} tls  {size >> 10:6} KiB {name:9} encrypting and decrypting by themselves: {each}", flush=True
+        )
 
 
 def copies(guest: Guest, size: int, rounds: int) -> Numbers:

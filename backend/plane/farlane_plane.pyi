@@ -388,6 +388,11 @@ class Place:
     def add(self, nanoseconds: int) -> None:
         """Other threads have worked for the session for so long."""
     @property
+    def crowded(self) -> bool:
+        """Whether other sessions wait."""
+    def run(self, run: int, first: int, second: int) -> int:
+        """Calls machine code, `int run(first, second)`, that does not call back; where it gives way to others, if the session works without end."""
+    @property
     def waited(self) -> int:
         """Nanoseconds for which the session has waited."""
 
@@ -491,6 +496,7 @@ class Direct:
         abort: int,
         provisional: bool,
         limit: int,
+        calls_back: bool,
         keep: object,
     ) -> Entry:
         """A launch that needs only its parameters and its number.

@@ -114,7 +114,7 @@ class SimContext(Saving, Context):
 
     def _follow_place(self) -> None:
         if self._place is not None:
-            self._launcher.stops = Stops(self.direct.gate.step_aside, self._place.word, self._place.add)
+            self._launcher.stops = Stops(self.direct.gate.step_aside, self._place)
 
     def close(self) -> None:
         if not self._closed:

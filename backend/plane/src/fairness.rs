@@ -2,11 +2,11 @@
 //!
 //! A device has as many *places* as sessions can run on it at once. The listening process gives them out: to sessions of a higher priority
 //! first, then to the session that has had the least service for its weight (start-time fair queueing). A session loses its place at
-//! the end of an operation, or at a launch's next block boundary.
+//! the end of an operation, or at a launch's next block boundary. One whose launch gives way to all other threads loses it at once.
 //!
 //! - [`slot`]: the memory that a session and the listener share, and the session's side of it
 //! - [`policy`]: who gets a place and who loses one: pure
-//! - [`pace`]: how the system's scheduler treats the session's thread
+//! - [`pace`]: whether a session works without end, and the thread that runs the kernels of one that does
 //! - [`member`]: a session, as the listener knows it: what it has been charged; its process
 //! - [`scheduler`]: the listener's side: charges service, gives and takes places
 //!

@@ -9,7 +9,7 @@ use crate::server::Inner;
 use crate::socket::{Socket, Stream};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -128,7 +128,8 @@ pub(crate) fn open(
 }
 
 fn config(certificate: &[u8], key: &[u8], guests: Option<&[u8]>) -> Result<Arc<ServerConfig>, String> {
-    let provider = Arc::new(ring::default_provider());
+    // Its ciphers take half of the time of ring's where the processor has AVX-512. Guests use ring, which is smaller.
+    let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&version::TLS13])
         .map_err(|error| error.to_string())?;

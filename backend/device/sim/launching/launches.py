@@ -166,7 +166,7 @@ class Launcher:
         nanoseconds, again = 0, False
         try:
             while True:
-                spread = prepared.helpers > 0
+                spread = prepared.helpers > 0 and not self.stops.crowded
                 if self._memory.attended:
                     spread = self._memory.before_launch(parameters, prepared.variables, again) and spread
                 started = time.monotonic_ns()
@@ -277,7 +277,7 @@ class Launcher:
             prepared.cooperative.share(worker)
             if prepared.launch.workspace:
                 self._memory.zero(prepared.launch.workspace, jit.WORKSPACE_BYTES)
-        status = prepared.kernel.run(prepared.launch, worker)
+        status = self.stops.run_blocks(prepared, worker, self._memory.attended or bool(self._observers))
         if prepared.reserve is not None:
             prepared.reserve.ended(True)
         return status == jit.STATUS_DONE

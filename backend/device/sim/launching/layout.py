@@ -90,6 +90,7 @@ class Layout:
             abort=jit.Launch.abort.offset,
             provisional=kernel.use is not None,
             limit=limit,
+            calls_back=prepared.calls_back,
             keep=Ready(prepared, kernel.address, worker, parameters),
         )
 

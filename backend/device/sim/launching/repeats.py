@@ -73,6 +73,10 @@ class _Table:
                 operation.run = ctypes.addressof(self.times) + 8 * index
             self.prepared.append(self._launch(operation, step, launcher) if step.kind is Kind.LAUNCH else None)
         self.tier_1 = True  # some kernel may get better code
+        apart = {repeats.KIND_SPREAD, Kind.ALLOCATE, Kind.FREE}
+        self.calls_back = any(operation.kind in apart for operation in self.operations) or any(
+            prepared is not None and prepared.calls_back for prepared in self.prepared
+        )
 
     def _launch(self, operation: Any, step: Step, launcher: Launcher) -> Prepared:
         assert step.shape is not None
@@ -129,7 +133,7 @@ class Repeater:
         self._launcher.stops.before_loop()
         if not self._memory.before_loop():
             return None, 0
-        repeats.load()
+        address = repeats.load()
         launcher, state = self._launcher, self._state
         matrix = np.ascontiguousarray(columns)
         self._refresh()
@@ -145,7 +149,11 @@ class Repeater:
         self._table, self._raised = table, None
         with launcher.repeating(table.launches):
             started = time.monotonic_ns()
-            code = repeats.run(state)
+            code = None
+            if not (table.calls_back or self._memory.attended):
+                code = launcher.stops.run(address, ctypes.addressof(state))
+            if code is None:
+                code = repeats.run(state)
             nanoseconds = time.monotonic_ns() - started
         launcher.launches = state.launches
         if table.tier_1:

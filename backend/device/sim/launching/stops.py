@@ -14,14 +14,12 @@ import ctypes
 from collections.abc import Callable
 
 from farlane.backend.device.sim.runtime.prepared import Prepared
+from farlane.backend.jit import Worker
+from farlane.backend.plane import Place
 
 
 def _nobody() -> None:
     """No other session waits."""
-
-
-def _not_charged(nanoseconds: int) -> None:
-    """No other session shares the device's time."""
 
 
 class Stops:
@@ -29,26 +27,50 @@ class Stops:
 
     Args:
         step_aside: lets waiting sessions have the device, and returns when it is this one's again.
-        word: of a u32: others write there, and 0 when it is this session's turn. None: `request` writes to one of its own.
-        helped: is given the nanoseconds for which other threads have worked for the session.
+        place: of a session that shares the device's time: others write to its word, and 0 when it is this session's turn. None: `request` writes to
+            one of this object's own.
     """
 
     def __init__(
         self,
         step_aside: Callable[[], None] = _nobody,
-        word: int | None = None,
-        helped: Callable[[int], None] = _not_charged,
+        place: Place | None = None,
     ) -> None:
         self._step_aside = step_aside
-        self.helped = helped
+        self._place = place
         self._own = ctypes.c_uint32(0)
-        self.word: int = word or ctypes.addressof(self._own)
+        self.word: int = ctypes.addressof(self._own) if place is None else place.word
         self.in_loop = False  # which ends when it is to stop: its launches do not
 
     @property
     def can_come(self) -> bool:
         """Whether a launch may be asked to stop: it then takes one block, or cluster, at a time."""
         return self._step_aside is not _nobody
+
+    @property
+    def crowded(self) -> bool:
+        """Whether other sessions wait for what a helper of this one takes, a processor."""
+        return self._place is not None and self._place.crowded
+
+    def run(self, code: int, first: int, second: int = 0) -> int | None:
+        """Runs machine code that does not call back, on this thread or where it gives way to others. None: no other session shares the device's time."""
+        return None if self._place is None else self._place.run(code, first, second)
+
+    def run_blocks(self, prepared: Prepared, worker: Worker, attended: bool) -> int:
+        """Runs blocks of a launch with this worker alone, as `run` does. Returns a STATUS_*.
+
+        Args:
+            attended: its accesses may call back, whatever the kernel asks for.
+        """
+        kernel, launch, status = prepared.kernel, prepared.launch, None
+        if not (attended or prepared.calls_back):
+            status = self.run(kernel.address, ctypes.addressof(launch), ctypes.addressof(worker.state))
+        return kernel.run(launch, worker) if status is None else status
+
+    def helped(self, nanoseconds: int) -> None:
+        """Other threads have worked for the session for so long."""
+        if self._place is not None:
+            self._place.add(nanoseconds)
 
     def request(self) -> None:
         """Whatever runs, or comes next, is to stop soon."""

@@ -64,6 +64,11 @@ class Prepared(NamedTuple):
         return id(self.kernel), self.shape.shared_bytes
 
     @property
+    def calls_back(self) -> bool:
+        """Whether the kernel asks the host for something on its way, which needs the GIL. One whose assertion fails does so, too, at its end."""
+        return self.kernel.info.serial or self.kernel.info.launches
+
+    @property
     def has_blocks(self) -> bool:
         """Whether it holds arenas for many blocks, which no other launch may use."""
         return self.cooperative is not None or self.reserve is not None

@@ -26,7 +26,8 @@ class _Function:
         if stored is None:
             cache.save_object(key, b"", image)
         self._loaded = Loaded(image, "farlane_run")
-        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self._loaded.address)
+        self.address = self._loaded.address  # as a C function: (structure *, null) -> int
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self.address)
 
     def __call__(self, structure: ctypes.Structure) -> int:
         """Runs it on this thread, without the GIL."""

@@ -68,9 +68,9 @@ class Repeat(ctypes.Structure):
 _ROUTINE = (("repeat.ll", "transfers.ll"), Launch, Hole, Operation, Repeat)
 
 
-def load() -> None:
-    """Compiles the loop, if that was not done yet: so that the time of a run is the run's."""
-    fixed.function(*_ROUTINE)
+def load() -> int:
+    """The loop's address, compiled if that was not done yet: so that the time of a run is the run's."""
+    return fixed.function(*_ROUTINE).address
 
 
 def run(repeat: Repeat) -> int:

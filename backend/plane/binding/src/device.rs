@@ -231,7 +231,7 @@ impl Direct {
 
     /// A launch that needs only its parameters and its number.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (run, launch, worker, parameters, size, *, next_block, end_block, grid_id, abort, provisional, limit, keep))]
+    #[pyo3(signature = (run, launch, worker, parameters, size, *, next_block, end_block, grid_id, abort, provisional, limit, calls_back, keep))]
     fn lay_out(
         &self,
         run: usize,
@@ -245,6 +245,7 @@ impl Direct {
         abort: usize,
         provisional: bool,
         limit: u64,
+        calls_back: bool,
         keep: Py<PyAny>,
     ) -> Entry {
         let code = Code {
@@ -260,6 +261,7 @@ impl Direct {
             abort,
             provisional,
             limit,
+            calls_back,
             keep: Box::new(keep),
         };
         Entry { inner: Arc::new(self.inner.entry(Launch::Code(code))) }

@@ -1,6 +1,7 @@
 //! Fair sharing of the device's time, as Python sees it.
 
 use plane::fairness::member::Terms;
+use plane::fairness::pace::MachineCode;
 use plane::fairness::scheduler;
 use plane::fairness::slot::{self, Bell};
 use pyo3::prelude::*;
@@ -55,6 +56,20 @@ impl Place {
     /// Other threads have worked for the session for so many nanoseconds.
     fn add(&self, nanoseconds: u64) {
         self.inner.add(nanoseconds);
+    }
+
+    /// Whether other sessions wait.
+    #[getter]
+    fn crowded(&self) -> bool {
+        self.inner.is_crowded()
+    }
+
+    /// Calls machine code that does not call back: `int run(first, second)`. The place is the session's meanwhile.
+    fn run(&self, py: Python<'_>, run: usize, first: usize, second: usize) -> i32 {
+        // SAFETY: the caller gives the address of such a function.
+        let run = unsafe { std::mem::transmute::<usize, unsafe extern "C" fn(*mut u8, *mut u8) -> i32>(run) };
+        // SAFETY: the caller keeps what its parameters point to, and uses none of it meanwhile.
+        py.detach(|| unsafe { self.inner.run(MachineCode { run, first: first as *mut u8, second: second as *mut u8 }) })
     }
 
     #[getter]

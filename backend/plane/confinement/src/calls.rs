@@ -92,7 +92,7 @@ fn by_arguments() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Failed> {
         (libc::SYS_open, vec![rule(1, SeccompCmpOp::MaskedEq(CHANGING), 0)?]),
         (libc::SYS_tgkill, vec![rule(0, SeccompCmpOp::Eq, own)?]),
         (libc::SYS_prctl, vec![rule(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?]),
-        (libc::SYS_sched_setscheduler, vec![giving_way(libc::SCHED_IDLE)?, giving_way(libc::SCHED_OTHER)?]),
+        (libc::SYS_sched_setscheduler, vec![giving_way()?]),
         (libc::SYS_prlimit64, vec![rule(2, SeccompCmpOp::Eq, 0)?]),
         (libc::SYS_fcntl, any(1, DESCRIPTOR_COMMANDS.iter().map(|&command| command as u64))?),
         (libc::SYS_ioctl, any(1, TERMINAL_COMMANDS.iter().copied())?),
@@ -100,11 +100,11 @@ fn by_arguments() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Failed> {
 }
 
 /// The calling thread alone, and never before other processes' threads.
-fn giving_way(policy: libc::c_int) -> Result<SeccompRule, Failed> {
+fn giving_way() -> Result<SeccompRule, Failed> {
     let equal = |argument, value| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value).map_err(failed)
     };
-    SeccompRule::new(vec![equal(0, 0)?, equal(1, u64::from(policy.unsigned_abs()))?]).map_err(failed)
+    SeccompRule::new(vec![equal(0, 0)?, equal(1, u64::from(libc::SCHED_IDLE.unsigned_abs()))?]).map_err(failed)
 }
 
 fn rule(argument: u8, operation: SeccompCmpOp, value: u64) -> Result<SeccompRule, Failed> {

@@ -3,6 +3,7 @@
 use super::objects::{Event, Stream};
 use super::ranges::Rows;
 use super::work::{Awaited, Fault, Timed, Tried, Work, PIECE};
+use crate::fairness::pace::MachineCode;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -162,6 +163,8 @@ pub struct Code {
     pub provisional: bool,
     /// A launch that takes longer, in nanoseconds, is the last one here: the next ones are worth more threads, or have to run in parts.
     pub limit: u64,
+    /// It calls back into Python, which no thread may do that gives way to others.
+    pub calls_back: bool,
     /// What the addresses are in.
     pub keep: Box<dyn Any + Send + Sync>,
 }
@@ -182,10 +185,9 @@ impl Code {
         }
     }
 
-    /// Runs it, or goes on where it has stopped. Returns 0 at its end, or where it has stopped at the boundary of a block.
-    pub(super) fn run(&self) -> i32 {
-        // SAFETY: the same.
-        unsafe { (self.run)(self.launch, self.worker) }
+    /// What runs it, or goes on where it has stopped. Returns 0 at its end, or where it has stopped at the boundary of a block.
+    pub(super) const fn machine_code(&self) -> MachineCode {
+        MachineCode { run: self.run, first: self.launch, second: self.worker }
     }
 
     /// Whether blocks are left.

@@ -20,6 +20,8 @@ pub struct Entry {
     pub(super) launch: Launch,
     pub(super) epoch: u64,
     pub(super) spent: AtomicU64,
+    /// How many nanoseconds the last launch took.
+    pub(super) took: AtomicU64,
 }
 
 impl Entry {

@@ -5,7 +5,11 @@ use super::host::{Code, Host};
 use super::launch::{Launch, Ran};
 use super::objects::Stream;
 use super::ranges::{Ranges, Rows};
-use std::sync::Arc;
+use crate::fairness::slot::{Bell, Page, Place};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
 
 static STREAM: Stream = Stream::new(0, true);
 
@@ -81,6 +85,7 @@ fn laid(launch: &mut Words, sum: &mut u64) -> Launch {
         abort: 16,
         provisional: false,
         limit: u64::MAX,
+        calls_back: false,
         keep: Box::new(()),
     })
 }
@@ -104,4 +109,42 @@ fn a_launch_runs_until_something_changes() {
     let entry = direct.entry(laid(&mut launch, &mut sum));
     assert_eq!(direct.launch(&entry, &[0; 8]), Ran::Stale);
     assert_eq!(launch.abort, 0, "nothing ran");
+}
+
+/// Takes a while, and says the policy of its thread.
+unsafe extern "C" fn slow_kernel(_: *mut u8, worker: *mut u8) -> i32 {
+    thread::sleep(Duration::from_millis(1));
+    // SAFETY: the test's own; a plain call.
+    unsafe { *worker.cast::<u64>() = libc::sched_getscheduler(0).unsigned_abs().into() };
+    0
+}
+
+#[test]
+fn long_launches_of_a_session_that_works_without_end_give_way() {
+    let (_memory, _, direct) = memory(8);
+    let page = Arc::new(Page::create().expect("a page"));
+    page.slot().stop.store(0, Ordering::SeqCst);
+    let place = Arc::new(Place::new(page, Bell::Here(Weak::new())));
+    direct.gate.share(place.clone());
+    let (mut launch, mut policy) = (Words { next_block: 0, grid_id: 0, abort: 0, status: 0, parameters: 0 }, 0);
+    let mut laid_out = |calls_back| match laid(&mut launch, &mut policy) {
+        Launch::Code(code) => direct.entry(Launch::Code(Code { run: slow_kernel, calls_back, ..code })),
+        _ => unreachable!("a launch of code"),
+    };
+    let (plain, asking) = (laid_out(false), laid_out(true));
+    let mut found = Vec::new();
+    for endless in [false, true] {
+        if endless {
+            place.add(10_000_000);
+            place.step_aside();
+        }
+        for entry in [&plain, &asking] {
+            assert_eq!(direct.launch(entry, &[0; 8]), Ran::Done);
+            found.push(policy);
+        }
+    }
+    // SAFETY: a plain call.
+    let usual = u64::from(unsafe { libc::sched_getscheduler(0) }.unsigned_abs());
+    let idle = u64::from(libc::SCHED_IDLE.unsigned_abs());
+    assert_eq!(found, [usual, usual, idle, usual]);
 }

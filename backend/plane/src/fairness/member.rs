@@ -60,6 +60,7 @@ pub(super) struct Member {
     pub(super) asked: bool,
     pub(super) active: bool,
     pub(super) state: u32,
+    pub(super) yields: bool,
     pub(super) used: u64,
     /// Charged for an operation that has not ended.
     pub(super) ahead: u64,
@@ -84,6 +85,7 @@ impl Member {
             asked: false,
             active: false,
             state: slot::IDLE,
+            yields: false,
             used,
             ahead: 0,
             waits_since: None,
@@ -116,7 +118,7 @@ impl Member {
             (true, slot::IDLE) => Has::Idle,
             (true, slot::READY) if self.lingers => Has::Idle,
             (true, _) => Has::Works,
-            (false, _) if self.asked && !self.is_stopped() => Has::Leaves,
+            (false, _) if self.asked && !self.yields && !self.is_stopped() => Has::Leaves,
             (false, _) => Has::Nothing, // one that has begun to work will see that it may not
         }
     }
@@ -125,6 +127,7 @@ impl Member {
     pub(super) fn works(&mut self) -> bool {
         self.state = self.page.slot().state.load(Ordering::SeqCst);
         let works = self.state == slot::WORKS;
+        self.yields = works && self.page.slot().yields.load(Ordering::SeqCst) != 0;
         self.asked &= works;
         works
     }

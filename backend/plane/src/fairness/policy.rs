@@ -34,12 +34,14 @@ pub struct Standing {
     pub has: Has,
     /// It has not used up its share of the time.
     pub may: bool,
+    /// It works where it gives way to all others of the machine: they need not wait for the end of its block.
+    pub yields: bool,
 }
 
 /// By their places in the slice.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Are to leave: an idle one has left with that.
+    /// Are to leave: one that is idle or yields has left with that.
     pub leave: Vec<usize>,
     /// Get a place, in this order.
     pub enter: Vec<usize>,
@@ -55,9 +57,12 @@ pub fn decide(standings: &[Standing], places: usize) -> Decision {
     for (index, each) in standings.iter().enumerate() {
         if !each.may && matches!(each.has, Has::Idle | Has::Works) {
             decision.leave.push(index);
-            has[index] = if each.has == Has::Idle { Has::Nothing } else { Has::Leaves };
+            has[index] = if each.has == Has::Idle || each.yields { Has::Nothing } else { Has::Leaves };
         }
     }
+    let yields = |at: usize, to: usize, has: &[Has]| {
+        has[at] == Has::Works && standings[at].yields && goes_before(&standings[to], &standings[at])
+    };
     let mut free = places.saturating_sub(has.iter().filter(|&&each| each != Has::Nothing).count());
     let mut promised = has.iter().filter(|&&each| each == Has::Leaves).count();
     let mut hurries: Vec<usize> = Vec::new();
@@ -70,11 +75,13 @@ pub fn decide(standings: &[Standing], places: usize) -> Decision {
         } else if promised > 0 {
             promised -= 1;
             hurries.push(index);
-        } else if let Some(idle) = last(standings, &has, Has::Idle) {
-            has[idle] = Has::Nothing;
-            decision.leave.push(idle);
+        } else if let Some(at_once) =
+            last(standings, |at| has[at] == Has::Idle).or_else(|| last(standings, |at| yields(at, index, &has)))
+        {
+            has[at_once] = Has::Nothing;
+            decision.leave.push(at_once);
             decision.enter.push(index);
-        } else if let Some(other) = last(standings, &has, Has::Works) {
+        } else if let Some(other) = last(standings, |at| has[at] == Has::Works) {
             if !goes_before(&standings[index], &standings[other]) {
                 break; // those that come later are behind this one
             }
@@ -104,9 +111,9 @@ fn first(one: &Standing, two: &Standing) -> std::cmp::Ordering {
     two.priority.cmp(&one.priority).then(one.virtual_time.total_cmp(&two.virtual_time))
 }
 
-/// The one that loses its place first.
-fn last(standings: &[Standing], has: &[Has], what: Has) -> Option<usize> {
-    (0..standings.len()).filter(|&at| has[at] == what).max_by(|&one, &two| first(&standings[one], &standings[two]))
+/// The one of these that loses its place first.
+fn last(standings: &[Standing], of: impl Fn(usize) -> bool) -> Option<usize> {
+    (0..standings.len()).filter(|&at| of(at)).max_by(|&one, &two| first(&standings[one], &standings[two]))
 }
 
 /// Whether one that waits takes the place of one that works.

@@ -142,6 +142,7 @@ impl State {
             virtual_time: member.virtual_time,
             waits: member.waits(),
             has: member.has(),
+            yields: member.yields,
             may: self.bounds.get(&member.terms.owner).is_none_or(|bound| bound.left > 0.0),
         }
     }

@@ -6,13 +6,13 @@
 //! A session says that it works before it looks at `stop`, and the listener looks at that after it has set `stop`: one
 //! of them sees the other.
 
-use super::pace::Pace;
+use super::pace::{thread_time, Background, MachineCode, Pace};
 use super::scheduler::Scheduler;
 use parking_lot::Mutex;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use std::{io, ptr};
 
@@ -37,6 +37,8 @@ pub struct Slot {
     pub crowded: AtomicU32,
     /// The session's: one of the states above.
     pub state: AtomicU32,
+    /// The session's: not 0: it works, on a thread that gives way to all others of the machine.
+    pub yields: AtomicU32,
     /// The session's: nanoseconds in operations that have ended.
     pub used: AtomicU64,
 }
@@ -142,6 +144,8 @@ pub struct Place {
     /// The thread's processor time when the operation began; 0: it is not counted.
     processor: AtomicU64,
     pace: Mutex<Pace>,
+    /// For kernels of a session that works without end. `None`: the system has no such thread for it.
+    background: OnceLock<Option<Background>>,
 }
 
 impl Place {
@@ -155,6 +159,7 @@ impl Place {
             began: Mutex::new(None),
             processor: AtomicU64::new(0),
             pace: Mutex::default(),
+            background: OnceLock::new(),
         }
     }
 
@@ -168,6 +173,12 @@ impl Place {
     #[must_use]
     pub fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
+    }
+
+    /// Whether other sessions wait.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.page.slot().crowded.load(Ordering::Relaxed) != 0
     }
 
     /// Whether an operation may begin at once.
@@ -188,7 +199,7 @@ impl Place {
 
     /// While others wait, the thread's processor time counts: what else runs on this machine takes from all sessions.
     pub fn begin(&self) {
-        if self.page.slot().crowded.load(Ordering::Relaxed) != 0 {
+        if self.is_crowded() {
             self.processor.store(thread_time(), Ordering::Relaxed);
         }
     }
@@ -262,6 +273,29 @@ impl Place {
         }
     }
 
+    /// Runs a kernel's code in the middle of an operation: where it gives way to others, if the session works without end.
+    ///
+    /// # Safety
+    /// As [`MachineCode::call`].
+    #[must_use]
+    pub unsafe fn run(&self, code: MachineCode) -> i32 {
+        let endless = self.pace.lock().is_endless();
+        let background = if endless { self.background.get_or_init(|| Background::start().ok()) } else { &None };
+        let Some(background) = background else {
+            // SAFETY: the caller's promise.
+            return unsafe { code.call() };
+        };
+        let yields = &self.page.slot().yields;
+        yields.store(1, Ordering::SeqCst);
+        // SAFETY: the same.
+        let ended = unsafe { background.run(code) };
+        yields.store(0, Ordering::SeqCst);
+        if self.processor.load(Ordering::Relaxed) != 0 {
+            self.add(ended.nanoseconds);
+        }
+        ended.status
+    }
+
     /// The session ends: those that wait go on, and do no more work. From any thread.
     pub fn interrupt(&self) {
         self.ended.store(true, Ordering::SeqCst);
@@ -298,11 +332,4 @@ impl Place {
             }
         }
     }
-}
-
-fn thread_time() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written there.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }

@@ -183,3 +183,40 @@ def test_another_process_waits_as_well(scheduler: Scheduler) -> None:
 def test_a_process_that_is_not_there(scheduler: Scheduler) -> None:
     with pytest.raises(OSError, match="No such process"):
         scheduler.join(Page(), process=(1 << 22) + 1)
+
+
+def test_the_machine_code_of_a_session_that_works_without_end_gives_way(scheduler: Scheduler) -> None:
+    """Its thread does not; and who is to have the place need not wait for the code's end."""
+    libc = ctypes.CDLL(None)
+    policy_of, wait = (
+        ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (libc.sched_getscheduler, libc.sem_wait)
+    )
+    semaphore = ctypes.create_string_buffer(32)
+    assert libc.sem_init(semaphore, 0, 0) == 0
+    first, second = Session(scheduler), Session(scheduler, priority=1)
+    policies: list[int] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        with first.gate:
+            policies.append(first.place.run(policy_of, 0, 0))
+            first.place.add(10_000_000)
+            first.gate.step_aside()
+            policies.append(first.place.run(policy_of, 0, 0))
+            policies.append(os.sched_getscheduler(0))
+            first.entered.set()
+            first.place.run(wait, ctypes.addressof(semaphore), 0)
+            ended.set()
+
+    one = threading.Thread(target=run, daemon=True)
+    one.start()
+    assert first.entered.wait(SECONDS)
+    two = second.work()
+    assert second.entered.wait(SECONDS)
+    assert not ended.is_set()
+    assert libc.sem_post(semaphore) == 0
+    one.join(SECONDS)
+    assert ended.is_set()
+    second.end(two)
+    usual = os.sched_getscheduler(0)
+    assert policies == [usual, os.SCHED_IDLE, usual]

@@ -5,16 +5,22 @@ thread, which `addresses` draws near the edges of everything: allocations, windo
 around what is: in the device's window, beside the arenas of a worker, behind the parameters. It is filled with a mark that is looked at after each launch,
 and that no kernel may have read. An access to what is not even mapped ends the process: the seed is printed before it.
 
-Many: PYTHONPATH=tests/unit/jit python -m jit_tools.wild 100000 [FIRST_SEED]
+Nearly all of the time is compilation. Its fixed part is most of a small kernel's, so kernels are compiled in groups: one entry, whose
+parameter selects the kernel. A launch runs one of them and is looked at by itself; where the translator refuses a group, its halves are compiled.
+
+Many: PYTHONPATH=tests/unit/jit python -m jit_tools.wild 100000 [FIRST_SEED] [--progress FILE]
+With a file, the command goes on where it was stopped. To see one group again: `wild 16 ITS_FIRST_SEED`, one kernel alone: `wild 1 SEED`.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
+import json
 import mmap
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import ClassVar, TypeVar
 
@@ -32,6 +38,9 @@ POINTERS, WORDS = 4, 3  # parameters that are addresses, and 32-bit ones
 SMALL = POINTERS - 1  # the parameter that is an offset, if it is not wild
 THREADS, LAUNCHES = 48, 6
 SHARED, LOCAL, CONSTANT = 1024, 240, 240
+STATEMENTS = (1, 1, 1, 1, 2, 2, 3, 5)  # of a kernel, each as likely
+GROUP = 16  # kernels that are compiled together
+TIER_2 = 8  # one group in so many
 GUARD = 64 << 10  # bytes on each side of an arena
 REFUSED = -1  # in the place of a status: the translator has seen an access that is wrong
 
@@ -43,10 +52,10 @@ _ATOMICS = ("add.u32", "max.s32", "exch.b32", "add.u64", "add.f32")
 class _Statements:
     """The body of one kernel."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, number: int) -> None:
         self._random = random
         self.lines: list[str] = []
-        self._labels = 0
+        self._number, self._labels = number, 0
         self._tame = random.random() < 0.7  # only its parameters are wild
         self._depth = 0
 
@@ -62,7 +71,7 @@ class _Statements:
             self._access()
             return
         self._labels += 1
-        label, self._depth = f"L{self._labels}", self._depth + 1
+        label, self._depth = f"L{self._number}_{self._labels}", self._depth + 1
         if kind == "if":
             self._line(f"setp.lt.u32 %p1, %r0, {self._random.randrange(THREADS + 8)}; @%p1 bra {label};")
             self.statement()
@@ -154,29 +163,37 @@ class _Statements:
         return "%a1" + offset
 
 
-def kernel(random: Random) -> str:
-    body = _Statements(random)
-    for _ in range(random.randrange(2, 7)):
+def _body(random: Random, number: int) -> str:
+    """A kernel's statements, which run where the parameter `which` is its number."""
+    body = _Statements(random, number)
+    for _ in range(random.choice(STATEMENTS)):
         body.statement()
+    lines = "\n".join(body.lines)
+    return f"setp.ne.u32 %p1, %which, {number}; @%p1 bra next{number};\n{lines}\nret;\nnext{number}:"
+
+
+def kernels(randoms: Sequence[Random]) -> str:
+    """The module with a kernel from each of them."""
+    bodies = "\n".join(_body(random, number) for number, random in enumerate(randoms))
     pointers = ", ".join(f".param .u64 p{index}" for index in range(POINTERS))
     words = ", ".join(f".param .u32 x{index}" for index in range(WORDS))
     loads = "".join(f"ld.param.u64 %rd{index}, [p{index}]; " for index in range(POINTERS))
     loads += "".join(f"ld.param.u32 %x{index}, [x{index}]; " for index in range(WORDS))
     return f"""{HEADER}
 .const .align 16 .b8 c[{CONSTANT}] = {{1, 2, 3, 4}};
-.visible .entry k({pointers}, {words}, .param .u64 table, .param .u64 out)
+.visible .entry k({pointers}, {words}, .param .u64 table, .param .u64 out, .param .u32 which)
 {{
 .reg .pred %p<3>; .reg .b32 %r<2>; .reg .b32 %x<{WORDS}>; .reg .b32 %c<4>; .reg .b32 %w<4>; .reg .b64 %rd<{POINTERS}>;
-.reg .b64 %a<2>; .reg .b64 %t<2>; .reg .b64 %q<2>; .reg .f32 %f<2>; .reg .f64 %d<2>; .reg .b64 %out; .reg .b64 %x0w;
+.reg .b64 %a<2>; .reg .b64 %t<2>; .reg .b64 %q<2>; .reg .f32 %f<2>; .reg .f64 %d<2>; .reg .b64 %out; .reg .b64 %x0w; .reg .b32 %which;
 .shared .align 16 .b8 s[{SHARED}]; .local .align 16 .b8 l[{LOCAL}];
-mov.u32 %r0, %tid.x; {loads}
+mov.u32 %r0, %tid.x; ld.param.u32 %which, [which]; {loads}
 cvt.s64.s32 %x0w, %x0;
 ld.param.u64 %a0, [table]; mul.wide.u32 %a1, %r0, 16; add.s64 %a0, %a0, %a1; ld.global.u64 %t0, [%a0]; ld.global.u64 %t1, [%a0+8];
 ld.param.u64 %out, [out]; mul.wide.u32 %a1, %r0, 32; add.s64 %out, %out, %a1;
 mov.u32 %w0, 1; mov.u32 %w1, 2; mov.u32 %w2, 3; mov.u32 %w3, 4; mov.u64 %q0, 5; mov.u64 %q1, 6;
 mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000; mov.f64 %d0, 0d3FF0000000000000; mov.f64 %d1, 0d4000000000000000;
 and.b32 %r1, %r0, 1; setp.eq.u32 %p0, %r1, 0; mov.u64 %a0, 0; mov.u64 %a1, 0;
-{chr(10).join(body.lines)}
+{bodies}
 ret;
 }}
 """
@@ -206,7 +223,7 @@ class _Guarded(arenas._Arena):
 
 
 class WildDevice:
-    """A device for one kernel: allocations of its own, and its results, in memory that is not its own."""
+    """A device for a group of kernels: allocations of their own, and their results, in memory that is not theirs."""
 
     def __init__(self, text: str) -> None:
         _Guarded.every.clear()
@@ -265,8 +282,8 @@ class WildDevice:
             else:
                 yield 16 * random.randrange(3) if small else random.choice(self.own[:2]) + 16 * random.randrange(180)
 
-    def launch(self, random: Random, options: jit.Options) -> int:
-        """With addresses of its own. Raises AssertionError: it has reached what is not the kernel's."""
+    def launch(self, random: Random, options: jit.Options, which: int = 0) -> int:
+        """One of the kernels, with addresses of its own. Raises AssertionError: it has reached what is not the kernel's."""
         wildness = random.choice((0.0, 0.001, 0.01, 0.1, 0.5))
         right, small = (self.drawn(random, wildness, small=small) for small in (False, True))
         table = np.array([next(each) for _ in range(THREADS) for each in (right, small)], np.uint64)
@@ -274,7 +291,7 @@ class WildDevice:
             table[:] = np.tile(table[:2], THREADS)
         ctypes.memmove(self.table, table.ctypes.data, table.nbytes)
         words = [next(small) & 0xFFFF_FFFF for _ in range(WORDS)]
-        arguments = [*(next(right) for _ in range(SMALL)), next(small), *words, self.table, self.out]
+        arguments = [*(next(right) for _ in range(SMALL)), next(small), *words, self.table, self.out, which]
         status = self.device.launch(self.module, "k", random.choice((1, 3)), THREADS, arguments, options=options)
         assert (self._bytes[self._others] == self._before).all(), "memory of others in the window was changed"
         assert all(arena.is_whole() for arena in _Guarded.every), "memory beside an arena was changed"
@@ -283,31 +300,74 @@ class WildDevice:
         return status
 
 
-def run(seed: int) -> Counter[int]:
-    """A kernel, launched with several sets of addresses: how many launches ended with which status. Raises AssertionError."""
-    random = Random(seed)
-    device = WildDevice(kernel(random))
-    options = jit.Options(cache=False, tier=random.choice((1, 1, 1, 2)))
+def run(seeds: Sequence[int]) -> Counter[int]:
+    """A kernel for each seed, launched with several sets of addresses: how many launches ended with which status. Raises AssertionError."""
+    randoms = [Random(seed) for seed in seeds]
+    device = WildDevice(kernels(randoms))
+    options = jit.Options(cache=False, tier=2 if Random(seeds[0]).randrange(TIER_2) == 0 else 1)
+    statuses = Counter[int]()
     try:
-        return Counter(device.launch(random, options) for _ in range(LAUNCHES))
-    except PtxError:
-        return Counter([REFUSED])
+        for which, random in enumerate(randoms):
+            for _ in range(LAUNCHES):
+                try:
+                    statuses[device.launch(random, options, which)] += 1
+                except AssertionError as error:
+                    error.add_note(f"kernel {seeds[which]}, compiled together with {seeds[0]} to {seeds[-1]}")
+                    raise
+    except PtxError:  # before the first launch
+        if len(seeds) == 1:
+            return Counter([REFUSED])
+        half = len(seeds) // 2
+        return run(seeds[:half]) + run(seeds[half:])
+    return statuses
+
+
+class Progress:
+    """Of a command over many seeds: how many are done, and how many launches ended with which status."""
+
+    def __init__(self, count: int, first: int, file: Path | None) -> None:
+        self._task, self._file = [count, first], file
+        self.done, self.statuses = 0, Counter[int]()
+        if file is not None and file.exists():
+            kept = json.loads(file.read_text())
+            if kept["task"] != self._task:
+                raise SystemExit(
+                    f"{file} is of {kept['task'][0]} kernels from seed {kept['task'][1]}: name another file"
+                )
+            self.done = kept["done"]
+            self.statuses.update({int(status): number for status, number in kept["statuses"].items()})
+
+    def add(self, kernels: int, statuses: Counter[int]) -> None:
+        self.done += kernels
+        self.statuses += statuses
+        if self._file is not None:
+            new = self._file.with_suffix(".new")
+            new.write_text(json.dumps({"task": self._task, "done": self.done, "statuses": self.statuses}))
+            new.replace(self._file)
 
 
 def main() -> None:
-    count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    statuses = Counter[int]()
-    for seed in range(first, first + count):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int)
+    parser.add_argument("first", type=int, nargs="?", default=0)
+    parser.add_argument(
+        "--progress", type=Path, metavar="FILE", help="says how far the command is, and where it goes on"
+    )
+    arguments = parser.parse_args()
+    progress = Progress(arguments.count, arguments.first, arguments.progress)
+    while progress.done < arguments.count:
+        first = arguments.first + progress.done
+        seeds = range(first, min(first + GROUP, arguments.first + arguments.count))
+        print(f"\rseeds {seeds[0]} to {seeds[-1]}", end="", flush=True)
         try:
-            print(f"\rseed {seed}", end="", flush=True)
-            statuses += run(seed)
+            statuses = run(seeds)
         except Exception:
             print()
             raise
+        progress.add(len(seeds), statuses)
     ended = {jit.STATUS_DONE: "done", jit.STATUS_FAULT: "faults", REFUSED: "refused"}
-    print(
-        f"\r{count} kernels: " + ", ".join(f"{number} {ended[status]}" for status, number in sorted(statuses.items()))
-    )
+    counts = ", ".join(f"{number} {ended[status]}" for status, number in sorted(progress.statuses.items()))
+    print(f"\r{progress.done} kernels: {counts}")
 
 
 if __name__ == "__main__":

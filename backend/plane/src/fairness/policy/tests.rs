@@ -1,7 +1,7 @@
 use super::{arrives, decide, Decision, Has, Standing, CREDIT, SLICE};
 
 fn standing(priority: u8, virtual_time: f64, waits: bool, has: Has) -> Standing {
-    Standing { priority, virtual_time, waits, has, may: true }
+    Standing { priority, virtual_time, waits, has, may: true, yields: false }
 }
 
 fn waits(virtual_time: f64) -> Standing {
@@ -58,6 +58,17 @@ fn all_that_have_to_give_way_are_asked_and_the_first_that_leaves_is_enough() {
     let left = [waits(SLICE), leaves(1.5 * SLICE), works(SLICE - 1.0), waits(0.0)];
     let stays = Decision { stay: vec![1], ..decision(&[], &[3]) };
     assert_eq!(decide(&left, 3), stays);
+}
+
+#[test]
+fn the_place_of_one_that_yields_is_taken_at_once() {
+    let yields = |virtual_time| Standing { yields: true, ..works(virtual_time) };
+    assert_eq!(decide(&[yields(SLICE), waits(0.0)], 1), decision(&[0], &[1]));
+    assert_eq!(decide(&[yields(SLICE - 1.0), waits(0.0)], 1), decision(&[], &[]));
+    assert_eq!(decide(&[yields(SLICE), works(2.0 * SLICE), waits(0.0)], 2), decision(&[0], &[2]));
+    assert_eq!(decide(&[works(SLICE), yields(2.0 * SLICE), waits(0.0)], 2), decision(&[1], &[2]));
+    let over = Standing { may: false, ..yields(0.0) };
+    assert_eq!(decide(&[over, waits(5.0)], 1), decision(&[0], &[1]));
 }
 
 #[test]
