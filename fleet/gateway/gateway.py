@@ -81,6 +81,9 @@ class _Nothing:
     def open(self, *arguments: Any, **named: Any) -> NoReturn:
         raise AssertionError("a gateway opens no session")
 
+    def reopen(self, *arguments: Any, **named: Any) -> NoReturn:
+        raise AssertionError("a gateway opens no session")
+
     def close(self) -> None:
         pass
 

@@ -6,7 +6,7 @@ import contextlib
 import random
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,12 @@ from farlane.backend.device.sim.device import SimDevice
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
+from farlane.backend.security.gate import Gate
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from farlane.hosturl import parse as parse_url
 from farlane.hosturl.description import describe
+from farlane.v1 import checkpoint_pb2
 from farlane.v1 import session_pb2 as pb
 from raw_guest import HELLO, Wire
 from waiting import eventually
@@ -324,7 +326,7 @@ def test_hostile_sessions_are_refused_and_leave_nothing(tmp_path: Path) -> None:
                 outcomes["form"] += 1
                 continue
             try:
-                name = checkpoints._make(saved, content)
+                name = checkpoints._take(Sent(saved, content.values()), None)
             except Unsaveable:
                 outcomes["refused"] += 1
                 continue
@@ -347,7 +349,22 @@ def checkpoints_of(served: Served):  # type: ignore[no-untyped-def]
     from farlane.backend.server.checkpoints import Checkpoints
     from farlane.backend.server.registry import Registry
 
-    return Checkpoints(served.host, Registry(), 600.0)
+    return Checkpoints(served.host, Registry(), Gate(), 600.0)
+
+
+class Sent:
+    """A session, as a caller sends it (`talk.Talk`)."""
+
+    def __init__(self, saved: checkpoint_pb2.SavedSession, content: Iterable[bytes]) -> None:
+        parts = [checkpoint_pb2.RestorePart(blobs=checkpoint_pb2.Blobs(data=content))]
+        parts.append(checkpoint_pb2.RestorePart(session=saved.SerializeToString()))
+        self._rest = iter([*parts, checkpoint_pb2.RestorePart(end=True)])
+
+    def send(self, data: bytes) -> None:
+        raise AssertionError("it asks nothing")
+
+    def receive(self, seconds: float) -> bytes:
+        return next(self._rest).SerializeToString()
 
 
 def mutated(body: bytes, chance: random.Random) -> bytes:
