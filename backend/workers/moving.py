@@ -59,11 +59,13 @@ class Given:
 
     def __init__(self) -> None:
         self._source: Source | None = None
+        self._come = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def begin(self, session: Session, call: Call) -> Pausing:
         """Its guest has come."""
         self._source = Source(session, call, Pausing(call))
+        self._come.set()
         return self._source.pausing
 
     def start(self, pipe: Pipe) -> None:
@@ -80,6 +82,7 @@ class Given:
     def _give(self, pipe: Pipe) -> None:
         with pipe, contextlib.suppress(Malformed, Ended, TimeoutError):
             begin = request(pipe, "begin").begin
+            self._come.wait(begin.wait_seconds)
             if self._source is None:
                 pipe.send(pb.SavePart(refused="its guest has not come yet").SerializeToString())
             else:

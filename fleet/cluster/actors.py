@@ -23,7 +23,9 @@ import ray
 from farlane.backend.commands.serve import SWITCH_SECONDS
 from farlane.backend.device.base import Description
 from farlane.fleet.cluster.starting import open_member
-from farlane.fleet.gateway.roster import Held, Report, Roster, Target, UnknownHost
+from farlane.fleet.gateway.member import NotMoved
+from farlane.fleet.gateway.roster import Held, Place, Report, Roster, Target, UnknownHost
+from farlane.fleet.placement.book import Refused
 from farlane.fleet.placement.hosts import Capacity
 from farlane.fleet.placement.policies import POLICIES
 from ray.exceptions import RayActorError, RayError, RayTaskError
@@ -44,6 +46,16 @@ class Settings:
     policy: str  # of POLICIES
     queue: int
     since: float = 0.0  # seconds since 1970; 0: as it was made
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What has become of a session that was to move."""
+
+    number: int
+    host: str | None  # where it is now; None: it stays, or has ended
+    why: str = ""
+    seconds: float = 0.0  # for which it was held
 
 
 class RosterActor(Roster):
@@ -142,6 +154,24 @@ class HostActor:
     def end_guest(self, guest: str, why: str) -> None:
         """Ends its sessions."""
         self._member.end_guest(guest, why)
+
+    def numbers(self) -> list[int]:
+        """Of its sessions."""
+        return [each.number for each in self._member.held()]
+
+    def move(self, number: int, wait: float) -> Moved:
+        """Sends one of its sessions to the host that the roster chooses."""
+        try:
+            place: Place = ray.get(self._roster.move.remote(number))
+        except RayTaskError as error:
+            if isinstance(error.cause, Refused):
+                return Moved(number, None, str(error.cause))
+            raise
+        try:
+            return Moved(number, place.host, "", self._member.move(number, place, wait))
+        except NotMoved as error:
+            self._roster.leave.remote(place.number)
+            return Moved(number, None, str(error))
 
     def last(self, incarnation: str) -> None:
         """Returns once the host has stopped. Raises ValueError: it is another one by now."""

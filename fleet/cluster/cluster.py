@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
 from farlane.backend.device.base import Description
-from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, RosterActor
+from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, Moved, RosterActor
 from farlane.fleet.cluster.batching import Batches
 from farlane.fleet.gateway.gateway import Unavailable
 from farlane.fleet.gateway.roster import InQueue, NotYet, Place, State
@@ -172,6 +172,15 @@ class Cluster:
     def set_open(self, name: str, is_open: bool) -> None:
         """Raises UnknownHost."""
         self._ask("set_open", name, is_open)
+
+    def move_sessions(self, name: str, wait: float) -> Iterator[Moved]:
+        """Sends the sessions of a host to others, one after the other. Raises FleetError: it does not answer."""
+        try:
+            host = self._host(name)
+            for number in ray.get(host.numbers.remote(), timeout=CALL_SECONDS):
+                yield ray.get(host.move.remote(number, wait))
+        except (RayActorError, GetTimeoutError, ValueError) as error:
+            raise FleetError(f"the host {name} does not answer: {str(error).splitlines()[0]}") from None
 
     def host_gone(self, place: Place) -> None:
         with self._lock:

@@ -30,6 +30,7 @@ class Target:
     url: str
     certificate: bytes = b""  # DER: what it shows, where its URL is encrypted
     key: bytes = field(default=b"", repr=False)  # what tickets for it are signed with
+    authority: bytes = b""  # PEM: which has signed the certificate, for hosts that send it sessions
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,12 @@ class Roster:
             except KeyError:
                 return
             self._advanced(advanced)
+
+    def move(self, number: int) -> Place:
+        """Room at another host for a session that is placed, besides what it has; by another number, and not for long: it
+        lapses as any that its host does not know of. Raises book.Refused."""
+        with self._lock:
+            return self._place(self._book.move(number), count=False)
 
     # What hosts say.
 

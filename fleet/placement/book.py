@@ -185,6 +185,20 @@ class Book:
         self._account(request.owner).waiting.setdefault(request.priority, deque()).append(each)
         return Queued(each.number)
 
+    def move(self, number: int) -> Placed:
+        """Room for a placed session at another host, besides the room that it has, and beyond its owner's limits. Raises
+        Refused: there is none, or no such session."""
+        placed = self._placed.get(number)
+        if placed is None:
+            raise Refused("the session has ended")
+        fits = self.hosts.fits(placed.request)
+        fits[self.hosts.row(placed.host)] = False
+        self._numbers += 1
+        found = self._choose(Waiting(self._numbers, placed.request), fits)
+        if found is None:
+            raise Refused("no other host of the fleet has room for it now")
+        return found
+
     def place_of(self, number: int) -> int:
         """The place in the queue, as things are now: 1 is the next. Raises KeyError."""
         return self.places()[number]
@@ -228,11 +242,16 @@ class Book:
         return placed
 
     def _place(self, each: Waiting) -> Placed | None:
-        request = each.request
-        account = self._account(request.owner)
-        if not account.admits(request):
+        if not self._account(each.request.owner).admits(each.request):
             return None
-        fits = self.hosts.fits(request)
+        placed = self._choose(each, self.hosts.fits(each.request))
+        if placed is not None and each.number in self._waiting:
+            self._dequeue(each)
+        return placed
+
+    def _choose(self, each: Waiting, fits: Mask) -> Placed | None:
+        """Reserves room at one of these hosts; None: all that have it are earmarked for others."""
+        request = each.request
         for earmark in self._earmarks.values():
             if earmark.number != each.number:
                 fits[earmark.row] = False
@@ -241,11 +260,9 @@ class Book:
         row = self.policy(request, self.hosts, fits)
         missing = tuple(image for image in request.images if not self.hosts.holds(row, image))
         self.hosts.reserve(row, request)
-        account.count(request, 1)
+        self._account(request.owner).count(request, 1)
         placed = Placed(each.number, request, self.hosts.name(row), missing)
         self._note(placed)
-        if each.number in self._waiting:
-            self._dequeue(each)
         return placed
 
     def _note(self, placed: Placed) -> None:

@@ -142,6 +142,21 @@ def test_a_drained_host_keeps_what_it_has_and_gets_no_more() -> None:
     assert [each.number for each in fleet.set_open(held.host, True, 1.0)] == [waits.number]
 
 
+def test_a_session_moves_to_another_host_with_room() -> None:
+    """It has room on both until it leaves one, beyond its owner's limits; an earmarked host is no place for it."""
+    fleet = book(hosts=2, limits={"ada": Limits(sessions=1)})
+    held = placed(fleet.ask(request(9), 0.0))
+    there = fleet.move(held.number)
+    assert (there.host == held.host, there.number == held.number, there.request) == (False, False, held.request)
+    with pytest.raises(Refused, match="no other host"):
+        fleet.move(held.number)
+    fleet.leave(held.number, 1.0)
+    assert fleet.sessions == 1
+    assert placed(fleet.ask(request(16, "bob"), 1.0)).host == held.host
+    with pytest.raises(Refused, match="has ended"):
+        fleet.move(held.number)
+
+
 def test_a_host_that_is_lost_takes_its_sessions_only() -> None:
     fleet = book(hosts=2, limits={"ada": Limits(sessions=2)})
     first, second = placed(fleet.ask(request(), 0.0)), placed(fleet.ask(request(), 0.0))
