@@ -88,9 +88,20 @@ class Gateway:
         with os.fdopen(read) as ready:
             self.url = ready.readline().strip()
 
+    @property
+    def worked(self) -> float:
+        """Processor seconds of the gateway."""
+        return worked(self._process.pid)
+
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
+
+
+def worked(process: int) -> float:
+    """Processor seconds of a process, with all its threads."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def placing(port: int) -> dict[str, float]:

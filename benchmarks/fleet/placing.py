@@ -4,13 +4,15 @@
     .cache/fleet/bin/python benchmarks/fleet/placing.py [--hosts 16] [--at-once 1 40 200]
 
 Guests are Hellos by hand on open connections: no program is started, and no session opened. Prints for each number at once the
-gateway's own time and the guests', and how long as many bare TCP connections to one process take that answers a byte.
+gateway's own time and the guests', how long as many bare TCP connections to one process take that answers a byte, and what
+processor time a placement costs the gateway and the roster: on a machine that does other work, times wait for processors.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import socket
@@ -18,10 +20,11 @@ import statistics
 import threading
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import grpc
 import grpc.aio
-from cluster import Gateway, placing
+from cluster import Gateway, placing, worked
 from farlane.fleet.gateway.roster import percentiles
 from farlane.v1 import session_pb2 as pb
 
@@ -73,6 +76,16 @@ def _answer(ready: Connection) -> None:
         threading.Thread(target=serve, args=(listener.accept()[0],)).start()
 
 
+def _roster() -> int:
+    """Its process, by the name that Ray gives it."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if b"ray::RosterActor" in (entry / "cmdline").read_bytes():
+                    return int(entry.name)
+    raise SystemExit("the roster's process is not here")
+
+
 async def _connections(port: int, at_once: int) -> list[float]:
     async def connect() -> float:
         began = time.perf_counter()
@@ -119,9 +132,11 @@ def main() -> int:
     server = multiprocessing.Process(target=_answer, args=(theirs,), daemon=True)
     server.start()
     port = ours.recv()
-    print(f"{arguments.hosts} hosts; milliseconds: median; 99 %")
+    roster = _roster()
+    print(f"{arguments.hosts} hosts; milliseconds: median; 99 %; processor time of each placement")
     print(
-        f"{'at once':>8}{'at the gateway':>18}{'guest: Hello to answer':>26}{'bare connection':>20}{'ratio':>8}{'load':>6}"
+        f"{'at once':>8}{'at the gateway':>18}{'guest: Hello to answer':>26}{'bare connection':>20}{'ratio':>8}"
+        f"{'gateway':>9}{'roster':>8}{'load':>6}"
     )
     for at_once in arguments.at_once:
         gateway = Gateway("gateway", cluster.address, PORT, quota=1 << 20)
@@ -129,14 +144,19 @@ def main() -> int:
         guests: list[float] = []
         bare: list[float] = []
         asyncio.run(_guests(gateway.url, 1))
+        before = gateway.worked, worked(roster)
         while len(guests) < LEAST:
             guests += asyncio.run(_guests(gateway.url, at_once))
             bare += asyncio.run(_connections(port, at_once))
+        costs = [
+            1000 * (now - then) / len(guests)
+            for now, then in zip((gateway.worked, worked(roster)), before, strict=True)
+        ]
         own, told, other = placing(PORT), percentiles(guests), percentiles(bare)
         print(
             f"{at_once:>8}{own['50']:>10.1f}; {own['99']:<6.1f}{1000 * told['50']:>15.1f}; {1000 * told['99']:<9.1f}"
             f"{1000 * other['50']:>11.1f}; {1000 * other['99']:<7.1f}"
-            f"{statistics.median(guests) / statistics.median(bare):>8.1f}{os.getloadavg()[0]:>6.0f}",
+            f"{statistics.median(guests) / statistics.median(bare):>8.1f}{costs[0]:>9.1f}{costs[1]:>8.1f}{os.getloadavg()[0]:>6.0f}",
             flush=True,
         )
         gateway.stop()

@@ -22,6 +22,7 @@ from typing import Any
 import ray
 from farlane.backend.commands.serve import SWITCH_SECONDS
 from farlane.backend.device.base import Description
+from farlane.fleet.cluster.line import Exchange, Way
 from farlane.fleet.cluster.starting import open_member
 from farlane.fleet.gateway.member import NotMoved
 from farlane.fleet.gateway.roster import Held, Place, Report, Roster, Target, UnknownHost
@@ -68,7 +69,12 @@ class RosterActor(Roster):
         self._descriptions: dict[str, list[Description]] = {}
         self._lives: dict[Any, tuple[str, str]] = {}  # a call that lasts as long as the host -> who
         self._lives_lock = threading.Lock()
+        self._exchange = Exchange(ray.util.get_node_ip_address(), self.ask_all)
         threading.Thread(target=self._watch, name="farlane-lives", daemon=True).start()
+
+    def way(self) -> Way:
+        """By which gateways ask for places."""
+        return self._exchange.way
 
     def change(self, policy: str | None, queue: int | None) -> None:
         """None: as it was."""

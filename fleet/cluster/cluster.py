@@ -18,6 +18,7 @@ import ray
 from farlane.backend.device.base import Description
 from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, Moved, RosterActor
 from farlane.fleet.cluster.batching import Batches
+from farlane.fleet.cluster.line import Line, Lost
 from farlane.fleet.gateway.gateway import Unavailable
 from farlane.fleet.gateway.roster import InQueue, NotYet, Place, State
 from farlane.fleet.placement.book import Limits, Refused
@@ -76,6 +77,7 @@ class Cluster:
         self._lock = threading.Lock()
         self._hosts: dict[str, Any] = {}
         self._asks: Batches[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Batches(self._ask_all)
+        self._line: Line[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Line(lambda: self._ask("way"))
         self._starting: dict[Any, str] = {}  # a call that each host answers once it has begun
 
     @classmethod
@@ -154,9 +156,15 @@ class Cluster:
                 case found:
                     return found
 
-    def _ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> list[Place | InQueue | Refused | NotYet]:
-        found: list[Place | InQueue | Refused | NotYet] = self._ask("ask_all", list(asked))
-        return found
+    def _ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> Sequence[Place | InQueue | Refused | NotYet]:
+        deadline = time.monotonic() + ROSTER_SECONDS
+        while True:
+            try:
+                return self._line.ask(asked)
+            except Lost as error:
+                if time.monotonic() >= deadline:
+                    raise FleetError(f"the fleet's roster does not answer: {error}") from None
+                time.sleep(PAUSE_SECONDS)
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
         found: dict[int, Place | InQueue | None] = self._ask("news", numbers)
