@@ -85,6 +85,7 @@ class Registry:
         self._open: dict[bytes, Resumable] = {}
         self._restored: dict[bytes, Restored] = {}
         self._away: dict[bytes, Away] = {}
+        self._led: set[bytes] = set()  # of those, whose guests have come, and learned where they are
 
     def add(self, entry: Resumable) -> None:
         with self._lock:
@@ -110,6 +111,8 @@ class Registry:
             self._forget_old()
             away, restored, entry = self._away.get(key), self._restored.get(key), self._open.get(key)
         if away is not None and (away.shown, away.owner) == (shown, owner):
+            with self._lock:
+                self._led.add(key)
             return away
         if restored is not None and (restored.saved.session, restored.saved.owner) == (shown, owner):
             return restored
@@ -126,6 +129,14 @@ class Registry:
         with self._lock:
             self._forget_old()
             self._away[_key(entry.secret)] = away
+            self._led.discard(_key(entry.secret))
+
+    @property
+    def awaited(self) -> int:
+        """Sessions that have left, and whose guests have not learned that yet."""
+        with self._lock:
+            self._forget_old()
+            return len(self._away.keys() - self._led)
 
     def expect(self, restored: Restored, grace: float) -> bool:
         """It waits for its guest for so many seconds. False: there is such a session."""
@@ -162,3 +173,4 @@ class Registry:
     def _forget_old(self) -> None:
         now = time.monotonic()
         self._away = {key: away for key, away in self._away.items() if away.until > now}
+        self._led &= self._away.keys()

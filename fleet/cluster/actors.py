@@ -179,6 +179,10 @@ class HostActor:
             self._roster.leave.remote(place.number)
             return Moved(number, None, str(error))
 
+    def awaited(self) -> int:
+        """Sessions that have moved, and whose guests have not been led on yet."""
+        return self._member.awaited
+
     def last(self, incarnation: str) -> None:
         """Returns once the host has stopped. Raises ValueError: it is another one by now."""
         if incarnation != self._member.incarnation:

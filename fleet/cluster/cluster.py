@@ -183,10 +183,19 @@ class Cluster:
 
     def move_sessions(self, name: str, wait: float) -> Iterator[Moved]:
         """Sends the sessions of a host to others, one after the other. Raises FleetError: it does not answer."""
+        for number in self._ask_host(name, "numbers"):
+            yield self._ask_host(name, "move", number, wait, seconds=None)
+
+    def awaited(self, name: str, wait: float) -> int:
+        """Sessions that have moved from there, and whose guests have not been led on in so many seconds. Raises FleetError."""
+        deadline = time.monotonic() + wait
+        while (left := int(self._ask_host(name, "awaited"))) and time.monotonic() < deadline:
+            time.sleep(PAUSE_SECONDS)
+        return left
+
+    def _ask_host(self, name: str, method: str, *arguments: Any, seconds: float | None = CALL_SECONDS) -> Any:
         try:
-            host = self._host(name)
-            for number in ray.get(host.numbers.remote(), timeout=CALL_SECONDS):
-                yield ray.get(host.move.remote(number, wait))
+            return ray.get(getattr(self._host(name), method).remote(*arguments), timeout=seconds)
         except (RayActorError, GetTimeoutError, ValueError) as error:
             raise FleetError(f"the host {name} does not answer: {str(error).splitlines()[0]}") from None
 

@@ -188,7 +188,13 @@ def _move(fleet: Cluster, host: str, wait: float, out: TextIO) -> int:
             moved += 1
             print(f"session {each.number} is at {each.host} now; it was held for {each.seconds:.3f} s", file=out)
     print(f"{moved} of {moved + stay} sessions have moved from {host}", file=out)
-    return 1 if stay else 0
+    if away := fleet.awaited(host, wait):
+        print(
+            f"farlane: {away} of their programs do not know it yet, and find their session through {host}: it must stay as long as "
+            "they may be away (--grace)",
+            file=sys.stderr,
+        )
+    return 1 if stay or away else 0
 
 
 def _start(arguments: argparse.Namespace, encrypted: bool, out: TextIO) -> Cluster:

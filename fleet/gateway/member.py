@@ -115,6 +115,11 @@ class Member:
                 raise NotMoved(str(error)) from None
         return figures.paused
 
+    @property
+    def awaited(self) -> int:
+        """Sessions that have moved, and whose guests have not been led on yet: the host must stay for them."""
+        return self._edge.awaited
+
     def held(self) -> list[Held]:
         with self._lock:
             return [Held(number, request) for number, request in self._held.items()]

@@ -155,6 +155,7 @@ def test_a_drained_hosts_sessions_move_and_may_move_again(steady: str, tmp_path:
         assert fleet.drain("h0") == ["h1"]
         eventually(lambda: not fleet.members["h0"].held())
         assert len(fleet.members["h1"].held()) == 2
+        eventually(lambda: fleet.members["h0"].awaited == 0)
         fleet.roster.set_open("h0", True)
         assert fleet.drain("h1") == ["h0", "h0"]
         eventually(lambda: [host.sessions for host in fleet.roster.state().hosts] == [2, 0])
