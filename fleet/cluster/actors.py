@@ -37,7 +37,7 @@ NAMESPACE = "farlane"
 ROSTER = "roster"
 HOST_PREFIX = "host-"
 REPORT_SECONDS = 1.0
-LOOK_SECONDS = 0.2  # at hosts' ends
+LOOK_SECONDS = 0.2  # between two looks: at hosts' ends, for room
 
 
 @dataclass(frozen=True)
@@ -166,18 +166,29 @@ class HostActor:
         return [each.number for each in self._member.held()]
 
     def move(self, number: int, wait: float) -> Moved:
-        """Sends one of its sessions to the host that the roster chooses."""
+        """Sends one of its sessions to the host that the roster chooses, once that has room for it."""
+        deadline = time.monotonic() + wait
         try:
-            place: Place = ray.get(self._roster.move.remote(number))
-        except RayTaskError as error:
-            if isinstance(error.cause, Refused):
-                return Moved(number, None, str(error.cause))
-            raise
+            while (place := self._room(number)) is None:
+                if time.monotonic() >= deadline:
+                    self._roster.stop_moving.remote(number)
+                    return Moved(number, None, f"no other host had room for it in {wait:g} s")
+                time.sleep(LOOK_SECONDS)
+        except Refused as refused:
+            return Moved(number, None, str(refused))
         try:
             return Moved(number, place.host, "", self._member.move(number, place, wait))
         except NotMoved as error:
             self._roster.leave.remote(place.number)
             return Moved(number, None, str(error))
+
+    def _room(self, number: int) -> Place | None:
+        """Raises Refused."""
+        try:
+            place: Place | None = ray.get(self._roster.move.remote(number))
+            return place
+        except RayTaskError as error:
+            raise error.cause from None
 
     def awaited(self) -> int:
         """Sessions that have moved, and whose guests have not been led on yet."""

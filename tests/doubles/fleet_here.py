@@ -86,8 +86,9 @@ class FleetHere:
         self.roster.set_open(name, False)
         places = [(each.number, self.roster.move(each.number)) for each in self.members[name].held()]
         for number, place in places:
+            assert place is not None, "there is room"
             self.members[name].move(number, place, 10.0)
-        return [place.host for _, place in places]
+        return [place.host for _, place in places if place is not None]
 
     def close(self) -> None:
         self.stop_gateway()
