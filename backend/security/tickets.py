@@ -159,6 +159,11 @@ class Tickets:
         with self._lock:
             return [name for name, each in self._known.items() if each.is_open and each.ticket.guest == guest]
 
+    def is_over(self, number: int) -> bool:
+        """Whether a session has been here, and has ended."""
+        with self._lock:
+            return any(each.over and each.ticket.number == number for each in self._known.values())
+
     def of_session(self, number: int) -> Ticket | None:
         """Of an open session."""
         with self._lock:

@@ -161,10 +161,6 @@ class HostActor:
         """Ends its sessions."""
         self._member.end_guest(guest, why)
 
-    def numbers(self) -> list[int]:
-        """Of its sessions."""
-        return [each.number for each in self._member.held()]
-
     def move(self, number: int, wait: float) -> Moved:
         """Sends one of its sessions to the host that the roster chooses, once that has room for it."""
         deadline = time.monotonic() + wait

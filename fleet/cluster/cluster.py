@@ -183,7 +183,7 @@ class Cluster:
 
     def move_sessions(self, name: str, wait: float) -> Iterator[Moved]:
         """Sends the sessions of a host to others, one after the other. Raises FleetError: it does not answer."""
-        for number in self._ask_host(name, "numbers"):
+        for number in self._ask("numbers_on", name):
             yield self._ask_host(name, "move", number, wait, seconds=None)
 
     def awaited(self, name: str, wait: float) -> int:

@@ -152,9 +152,9 @@ class Member:
         assert gate is not None
         while True:
             ticket = self._tickets.of_session(number)
-            if ticket is None:
+            if ticket is None and self._tickets.is_over(number):
                 raise NotMoved("it has ended")
-            if (name := gate.session_of(ticket.name)) is not None:
+            if ticket is not None and (name := gate.session_of(ticket.name)) is not None:
                 return ticket, name
             if time.monotonic() >= deadline:
                 raise NotMoved("its guest has not come yet")

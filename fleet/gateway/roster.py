@@ -218,6 +218,13 @@ class Roster:
                 return
             self._advanced(advanced)
 
+    def numbers_on(self, name: str) -> list[int]:
+        """Of the sessions that are placed on a host, those among them whose guests are on their way. Raises UnknownHost."""
+        with self._lock:
+            if name not in self._hosts:
+                raise UnknownHost(name)
+            return [each.number for each in self._book.placed_on(name)]
+
     def move(self, number: int) -> Place | None:
         """Room at another host for a session that is placed, besides what it has; by another number, and not for long: it
         lapses as any that its host does not know of. None: there is none yet; room is kept for it while it asks again.

@@ -84,7 +84,7 @@ class FleetHere:
     def drain(self, name: str) -> list[str]:
         """Sends the sessions of a host to others; where they are now."""
         self.roster.set_open(name, False)
-        places = [(each.number, self.roster.move(each.number)) for each in self.members[name].held()]
+        places = [(number, self.roster.move(number)) for number in self.roster.numbers_on(name)]
         for number, place in places:
             assert place is not None, "there is room"
             self.members[name].move(number, place, 10.0)

@@ -106,6 +106,12 @@ def test_a_session_that_moves_lapses_where_it_does_not_come(roster: Roster, cloc
     there = placed(roster.move(held.number))
     assert {held.host, there.host} == {"a", "b"}
     assert roster.state().placed == 1
+    assert {name: roster.numbers_on(name) for name in (held.host, there.host)} == {
+        held.host: [held.number],
+        there.host: [there.number],
+    }
+    with pytest.raises(UnknownHost):
+        roster.numbers_on("c")
     clock.now += LEASE_SECONDS + 1
     for host in roster.state().hosts:
         roster.report(host.name, f"{host.name}1", Report([held.number]))
