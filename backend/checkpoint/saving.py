@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from farlane.backend.checkpoint.blobs import Offers, Reader, Run, count_of
 from farlane.backend.device.saved import SavedContext, Unsaveable
-from farlane.backend.host.greeting import version
 from farlane.backend.host.session import Session
 from farlane.backend.objects.handles import HandleTable
 from farlane.backend.objects.resources import Resources
@@ -50,7 +49,6 @@ def capture(session: Session, call: Call, offers: Offers, reader: Reader) -> Cap
         raise Unsaveable(str(error)) from None
     saved = pb.SavedSession(
         version=VERSION,
-        host_version=version(),
         saved_at=time.time_ns(),
     )
     received, first, unconfirmed = counted

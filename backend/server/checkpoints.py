@@ -24,7 +24,7 @@ from farlane.backend.device.base import Device
 from farlane.backend.device.saved import Unsaveable
 from farlane.backend.host.accounts import How
 from farlane.backend.host.fairness import Terms
-from farlane.backend.host.greeting import Refused
+from farlane.backend.host.greeting import Refused, version
 from farlane.backend.host.host import Admission, Host, HostedSession
 from farlane.backend.host.session import Session
 from farlane.backend.objects.images import SessionImages
@@ -39,6 +39,7 @@ log = logging.getLogger("farlane.server")
 SAVE = "/farlane.v1.CheckpointService/Save"
 RESTORE = "/farlane.v1.CheckpointService/Restore"
 CALLS = (SAVE, RESTORE)
+_LOOK_SECONDS = 0.02  # between two looks whether a guest has come
 _OK, _INVALID, _DENIED = 0, 3, 7  # gRPC's
 _SOCKET = "sessions are saved and restored by a Unix socket of the host: start it with --listen unix:///PATH as well"
 _ENDED = "its process has ended"
@@ -100,7 +101,7 @@ class Checkpoints:
     def _save(self, caller: Caller) -> None:
         begin = request(caller, "begin").begin
         try:
-            entry = self._found(begin.session)
+            entry = self._found(begin.session, time.monotonic() + begin.wait_seconds)
             session = entry.session
             if isinstance(session, Session):
                 give(
@@ -131,8 +132,12 @@ class Checkpoints:
         until = time.monotonic() + self._grace + SILENCE_SECONDS
         self._registry.leave(entry, Away(entry.shown, entry.owner, begin.to, begin.token, begin.certificate, until))
 
-    def _found(self, name: str) -> Resumable:
-        entry = self._registry.of(name)
+    def _found(self, name: str, deadline: float) -> Resumable:
+        waited = False
+        while (entry := self._registry.of(name)) is None and (waited := waited or self._registry.waits(name)):
+            if time.monotonic() >= deadline:
+                raise Unsaveable("it was restored, and its guest has not come yet")
+            time.sleep(_LOOK_SECONDS)
         if entry is None:
             known = any(usage.name == name for usage in self._host.usage)
             raise Unsaveable(
@@ -145,6 +150,7 @@ class Checkpoints:
     def _complete(self, entry: Resumable, saved: pb.SavedSession) -> None:
         """Adds whose session it is, and what it may have."""
         guest = self._host.guest(entry.session.name)
+        saved.host_version = version()
         saved.session, saved.secret, saved.owner = entry.shown, entry.secret, entry.owner
         saved.program, saved.pid = ("", 0) if guest is None else (guest.program, guest.pid)
         saved.tape_version = entry.admission.tape_version

@@ -96,6 +96,11 @@ class Registry:
         with self._lock:
             return next((entry for entry in self._open.values() if entry.session.name == name), None)
 
+    def waits(self, name: str) -> bool:
+        """Whether the session of this name at this host was restored, and its guest has not come yet."""
+        with self._lock:
+            return any(each.admission.session.name == name for each in self._restored.values())
+
     def end(self, name: str) -> None:
         """The session is over here."""
         with self._lock:

@@ -7,6 +7,7 @@ import random
 import shutil
 import struct
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -152,8 +153,8 @@ def launch(address: int) -> bytes:
     return encode("LAUNCH", 16, 1, 1, 1, 1, 1, 1, 1, 0, 8, tail=struct.pack("<Q", address))
 
 
-def save(served: Served, name: str, folder: Path, *, leave: bool = False) -> command.Figures:
-    return command.save(served.url, name, folder, leave=leave, wait=10.0)
+def save(served: Served, name: str, folder: Path, *, leave: bool = False, wait: float = 10.0) -> command.Figures:
+    return command.save(served.url, name, folder, leave=leave, wait=wait)
 
 
 def test_a_restored_session_has_all_that_it_had(served: Served, tmp_path: Path) -> None:
@@ -177,6 +178,19 @@ def test_a_restored_session_has_all_that_it_had(served: Served, tmp_path: Path) 
         assert other.names() == ["s1"]
         guest.wire.send(goodbye=pb.Goodbye())
         eventually(lambda: not other.host.sessions)
+
+
+def test_a_restored_session_is_saved_again_once_its_guest_has_come(served: Served, tmp_path: Path) -> None:
+    guest = filled(served)
+    save(served, "s1", tmp_path / "saved", leave=True)
+    eventually(lambda: not served.host.sessions)
+    served.close()
+    with serving(tmp_path, "second", (tmp_path / "saved",)) as other, ThreadPoolExecutor(1) as pool:
+        with pytest.raises(command.Failed, match="its guest has not come yet"):
+            save(other, "s1", tmp_path / "again", wait=0.1)
+        saving = pool.submit(save, other, "s1", tmp_path / "again")
+        guest.comes_again(other)
+        assert saving.result().pages > 8
 
 
 def test_a_loop_that_the_host_leads_is_saved_at_its_end(served: Served, tmp_path: Path) -> None:
