@@ -6,6 +6,9 @@ saving.py     a session that pauses, as data
 restoring.py  a session made from that
 form.py       the data as bytes, and what of bytes is believed
 folder.py     the same on a disk: content in packs, each once
+talk.py       messages both ways: of a call, of a pipe to a session's process, of a folder
+giving.py     the host's side of a save, where the session is; taking.py: of a restore
+passing.py    both, where the session has a process of its own
 
 A session is saved between two groups. There no kernel runs, no error waits to be reported and no result to be sent, so
 its state is: device memory and the host's areas in it, modules by the digests of their images with the handles of their

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from farlane.backend.checkpoint.blobs import Offers, Reader, Run, count_of
 from farlane.backend.device.saved import SavedContext, Unsaveable
-from farlane.backend.host.greeting import version
 from farlane.backend.host.session import Session
 from farlane.backend.objects.handles import HandleTable
 from farlane.backend.objects.resources import Resources
@@ -22,20 +21,8 @@ from farlane.v1 import checkpoint_pb2 as pb
 VERSION = 1
 
 
-class Identity(NamedTuple):
-    """Whose session it is, and on what."""
-
-    session: str  # the name that its guest knows
-    secret: bytes
-    owner: str
-    program: str
-    pid: int
-    tape_version: int
-    capability: str
-
-
 class Captured(NamedTuple):
-    """A session as data."""
+    """A session as data, without whose it is."""
 
     session: pb.SavedSession
     pages: int
@@ -46,7 +33,7 @@ def send_ahead(session: Session, reader: Reader) -> None:
     reader.read(session.resources.context.mapped())
 
 
-def capture(session: Session, call: Call, identity: Identity, offers: Offers, reader: Reader) -> Captured:
+def capture(session: Session, call: Call, offers: Offers, reader: Reader) -> Captured:
     """The session, which pauses. Raises Unsaveable."""
     resources = session.resources
     _require(resources)
@@ -62,10 +49,6 @@ def capture(session: Session, call: Call, identity: Identity, offers: Offers, re
         raise Unsaveable(str(error)) from None
     saved = pb.SavedSession(
         version=VERSION,
-        host_version=version(),
-        **identity._asdict(),
-        quota=session.quota,
-        payload_bytes=resources.payload_bytes,
         saved_at=time.time_ns(),
     )
     received, first, unconfirmed = counted

@@ -133,7 +133,7 @@ def _what(arguments: argparse.Namespace, host: Host) -> str:
     if arguments.device == "cupy":
         text += ": " + ", ".join(each.name for each in host.descriptions)
     if not isinstance(host.device, Device):
-        from farlane.backend.workers.session import SessionProcesses
+        from farlane.backend.workers.processes import SessionProcesses
 
         assert isinstance(host.device, SessionProcesses)
         sharing = f", sharing by {host.device.pool.sharing}" if arguments.device == "cupy" else ""

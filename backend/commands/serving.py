@@ -40,7 +40,7 @@ from farlane.hosturl import DEFAULT_ENDPOINT
 
 if TYPE_CHECKING:
     from farlane.backend.observing.otlp import Exporter
-    from farlane.backend.workers.session import SessionProcesses
+    from farlane.backend.workers.processes import SessionProcesses
 
 log = logging.getLogger("farlane.workers")
 
@@ -307,7 +307,7 @@ def open_device(
         )
     from farlane.backend.workers import confinement  # the embedded host starts sooner without them
     from farlane.backend.workers.pool import WorkerPool
-    from farlane.backend.workers.session import SessionProcesses
+    from farlane.backend.workers.processes import SessionProcesses
 
     confined = not gpu and arguments.confine != "off"
     if confined:

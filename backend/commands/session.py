@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import queue
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -21,12 +22,13 @@ from farlane.backend.checkpoint.carrying import Receiver, Sender, pieces
 from farlane.backend.checkpoint.folder import Folder
 from farlane.backend.commands.sizes import parse_count, parse_seconds
 from farlane.backend.device.saved import Unsaveable
-from farlane.hosturl import HostUrlError, TcpUrl, parse
+from farlane.hosturl import HostUrlError, TcpUrl, parse, variables
 from farlane.hosturl.channel import open_channel
 from farlane.hosturl.description import NoAnswer, describe
 from farlane.terminal.examples import add_examples, add_part
 from farlane.v1 import checkpoint_pb2 as pb
 
+ROUNDS = 3  # of memory that is sent while the session runs
 _HAVE = 8192  # digests in one message
 _DEFAULT = "unix:///run/farlane.sock"
 
@@ -50,11 +52,12 @@ Reply = TypeVar("Reply", pb.SavePart, pb.RestoreReply)
 class Talk(Generic[Reply]):
     """One call of a host: messages both ways."""
 
-    def __init__(self, channel: grpc.Channel, url: str, method: str, reply: type[Reply]):
+    def __init__(self, channel: grpc.Channel, url: str, method: str, reply: type[Reply], ticket: str = ""):
         self._url = url
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         call = channel.stream_stream(f"/farlane.v1.CheckpointService/{method}", response_deserializer=reply.FromString)
-        self._call = call(iter(self._outgoing.get, None))
+        shown = (("authorization", f"Bearer {ticket}"),) if ticket else ()
+        self._call = call(iter(self._outgoing.get, None), metadata=shown)
 
     def send(self, message: pb.SaveRequest | pb.RestorePart) -> None:
         self._outgoing.put(message.SerializeToString())
@@ -74,14 +77,25 @@ class Talk(Generic[Reply]):
         self._call.cancel()
 
 
+class Ticket(NamedTuple):
+    """By which a host of a fleet takes a session from another one, and its guest then."""
+
+    token: str
+    certificate: bytes  # DER: what the guest is shown, where the URL is encrypted
+    authority: Path | None  # which has signed it
+
+
 @contextlib.contextmanager
-def _talking(url: str, method: str, reply: type[Reply]) -> Iterator[Talk[Reply]]:
+def _talking(url: str, method: str, reply: type[Reply], ticket: Ticket | None = None) -> Iterator[Talk[Reply]]:
+    named: Mapping[str, str] = os.environ
+    if ticket is not None:  # what else this process has been given is not for that host
+        named = {} if ticket.authority is None else {variables.CA: str(ticket.authority)}
     try:
-        opened = open_channel(parse(url), [("grpc.max_receive_message_length", 16 << 20)])
+        opened = open_channel(parse(url), [("grpc.max_receive_message_length", 16 << 20)], named)
     except HostUrlError as error:
         raise Failed(str(error)) from None
     with opened as channel:
-        talk = Talk(channel, url, method, reply)
+        talk = Talk(channel, url, method, reply, "" if ticket is None else ticket.token)
         try:
             yield talk
         finally:
@@ -165,11 +179,19 @@ def restore(url: str, folder: Path) -> str:
         return _finish(talk, sender, session)
 
 
-def move(url: str, name: str, to: str, *, wait: float, rounds: int, guests: str) -> tuple[str, Figures, float]:
-    """Gives the session's name at the other host, and how long all of it took. Raises Failed, Unsaveable."""
+def move(
+    url: str, name: str, to: str, *, wait: float, rounds: int = ROUNDS, guests: str, ticket: Ticket | None = None
+) -> tuple[str, Figures, float]:
+    """Gives the session's name at the other host, and how long all of it took. Raises Failed, Unsaveable.
+
+    Args:
+        ticket: where that is a host of a fleet, and `to` where its guests come.
+    """
     began = time.monotonic()
-    with _talking(to, "Restore", pb.RestoreReply) as there, _talking(url, "Save", pb.SavePart) as here:
+    with _talking(to, "Restore", pb.RestoreReply, ticket) as there, _talking(url, "Save", pb.SavePart) as here:
         begin = pb.SaveRequest.Begin(session=name, leave=True, wait_seconds=wait, rounds=rounds, to=guests)
+        if ticket is not None:
+            begin.token, begin.certificate = ticket.token, ticket.certificate
         sender = Sender(lambda blobs: there.send(pb.RestorePart(blobs=blobs)))
 
         def arrive() -> None:
@@ -275,9 +297,9 @@ class SessionCommand:
         moving.add_argument(
             "--rounds",
             type=parse_count,
-            default=3,
+            default=ROUNDS,
             metavar="N",
-            help="how often memory is sent while the session still runs, what has changed alone (default: 3)",
+            help="how often memory is sent while the session still runs, what has changed alone (default: %(default)s)",
         )
         restoring.add_argument("folder", type=Path, metavar="FOLDER", help="where it was saved")
 

@@ -214,17 +214,23 @@ class Host:
         """Who has an open session."""
         return self._accounts.guest(name)
 
-    def restore(self, make: Callable[[str], Session], program: str, pid: int) -> Session:
-        """A session that was saved. Raises Refused: the host is full; and what `make` does, which is given its name here."""
-        name = self._reserve(0, None)
+    def restore(self, make: Callable[[str], tuple[HostedSession, str, int]], terms: Terms) -> None:
+        """A session that was saved.
+
+        Args:
+            make: is given its name here; gives it, its program and that one's number.
+
+        Raises:
+            Refused: the host is full; and what `make` raises.
+        """
+        name = self._reserve(terms.priority, None)
         try:
-            session = make(name)
+            session, program, pid = make(name)
         except BaseException:
             self._forget(name)
             raise
-        self._opened(session, self.guest_terms, program, pid)
+        self._opened(session, terms, program, pid)
         log.info("session %s restored: %s (pid %d)", name, program or "?", pid)
-        return session
 
     def _opened(self, session: HostedSession, terms: Terms, program: str, pid: int) -> None:
         self._share(session, terms)

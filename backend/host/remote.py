@@ -6,6 +6,7 @@ Owns the interface alone: the implementation is workers/, which the host does no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from farlane.backend.device.base import Description, MemoryMap, Window
@@ -14,6 +15,7 @@ from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.spans import Arrival
 from farlane.backend.objects.images import SessionImages
+from farlane.backend.system.pipe import Pipe
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind, Page
@@ -62,6 +64,9 @@ class RemoteSession(Protocol):
     def hand(self, connection: int, kind: Kind) -> None:
         """Takes a connection of its guest. The descriptor stays the caller's."""
 
+    def give(self, copies: bool) -> AbstractContextManager[Pipe]:
+        """By which the session is given away (`checkpoint.giving`). `copies`: it keeps one of its memory meanwhile. Raises Ended."""
+
     def interrupt(self) -> None: ...
     def stop(self) -> None:
         """Its process ends at once. From any thread."""
@@ -90,5 +95,11 @@ class Processes(Protocol):
     ) -> tuple[RemoteSession, Description]:
         """`known`: digests of images that the guest has. `entrance`: for a guest that comes by TLS. `guest`: whose compiled code it
         finds; empty: none. `arrival`: the guest reads when the session did what. Raises Refused."""
+
+    def reopen(
+        self, name: str, quota: int, images: SessionImages, grace: float, guest: str, fill: Callable[[Pipe], None]
+    ) -> RemoteSession:
+        """A session that was saved. `fill` gives its process what comes of it (`checkpoint.taking`). Raises Refused, and what
+        `fill` raises."""
 
     def close(self) -> None: ...

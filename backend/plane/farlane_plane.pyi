@@ -764,8 +764,17 @@ def save_call(call: Call) -> tuple[int, int, list[bytes]] | None:
     """What the call has of its session's messages: Tapes received, the number of the first message that is not confirmed, and those
     messages. None: its guest cannot come again."""
 
-def restore_call(call: Call, grace: float, received: int, first: int, unconfirmed: Sequence[bytes], shown: int) -> None:
-    """The call goes on with a saved session's messages, of which its guest has `shown`. Raises CallGone."""
+def restore_call(
+    call: Call,
+    grace: float,
+    received: int,
+    first: int,
+    unconfirmed: Sequence[bytes],
+    shown: int,
+    ticket: bytes | None = None,
+) -> None:
+    """The call goes on with a saved session's messages, of which its guest has `shown`. `ticket`: of the process that has
+    the session's messages. Raises CallGone."""
 
 def leave(call: Call) -> None:
     """The session has left the host: its guest's connection is cut. The last thing done with the call."""

@@ -171,15 +171,21 @@ class Gate:
             self._let_in[entry.digest] = entry
         return Grant(entry, guest.peer, sent=sent)
 
+    @property
+    def has_tickets(self) -> bool:
+        """Whether this is a host of a fleet, whose gateway sends its sessions."""
+        return self._tickets is not None
+
     @contextlib.contextmanager
-    def session(self, grant: Grant) -> Iterator[None]:
-        """While a session is opened and lasts. Raises Refused: the guest has as many as it may, or not on this host."""
+    def session(self, grant: Grant, *, moves: bool = False) -> Iterator[None]:
+        """While a session is opened and lasts. `moves`: it comes from another host. Raises Refused: the guest has as many as
+        it may, or not on this host."""
         entry = grant.entry
         if entry is None:
             yield
             return
         if self._tickets is not None:
-            with self._tickets.session(entry.name):
+            with self._tickets.session(entry.name, moves=moves):
                 yield
             return
         why = ""
@@ -214,6 +220,11 @@ class Gate:
         with self._lock:
             stay = self._stays.pop(session, None)
         return "" if stay is None else stay.why
+
+    def session_of(self, name: str) -> str | None:
+        """The open session that was let in by the ticket of this name."""
+        with self._lock:
+            return next((session for session, stay in self._stays.items() if stay.entry.name == name), None)
 
     def led(self, grant: Grant, **fields: Any) -> None:
         """A gateway has led the guest to a host: for the audit log."""

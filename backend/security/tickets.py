@@ -28,13 +28,14 @@ _SIGNATURE_BYTES = 16
 _NONE = -1  # in the place of a limit that there is none of
 # Version, number, expiry, memory, priority, weight, load, share, payloads, images, guest; the owner's name follows.
 _FIELDS = struct.Struct("<BQQQBHddqq32s")
-_VERSION = 1
+_OPENS, _MOVES = 1, 2  # versions: what the session does
 _BYTES = 186  # of the longest: with its prefix a token of 256 characters, which a guest takes
 _UNKNOWN = "this host of a fleet takes a session only by the ticket that the fleet's gateway gives for it: set FARLANE_HOST to the gateway"
 _LATE = (
     "the ticket that the fleet's gateway gave for this session was not used in time: start the program again "
     "(if that happens each time, the clocks of the gateway and of this host differ)"
 )
+_OTHER = "the ticket that the fleet's gateway gave is for a session that is opened here, or for one that moves here: not for this one"
 _USED = "the ticket that the fleet's gateway gave for this session was used already, and is good once"
 
 
@@ -53,6 +54,7 @@ class Ticket:
     payloads: int | None = None
     images: int | None = None
     guest: str = ""  # a name for who comes, by which compiled code is kept: a SHA-256 in hexadecimal
+    moves: bool = False  # from another host, which shows the ticket first; else its guest opens it
 
     @property
     def name(self) -> str:
@@ -71,7 +73,7 @@ class Ticket:
 def seal(ticket: Ticket, key: bytes) -> str:
     """The token that the guest shows."""
     said = _FIELDS.pack(
-        _VERSION, ticket.number, ticket.expires, ticket.memory, ticket.priority, ticket.weight, ticket.load,
+        _MOVES if ticket.moves else _OPENS, ticket.number, ticket.expires, ticket.memory, ticket.priority, ticket.weight, ticket.load,
         math.nan if ticket.share is None else ticket.share,
         _NONE if ticket.payloads is None else ticket.payloads,
         _NONE if ticket.images is None else ticket.images,
@@ -94,7 +96,7 @@ def unseal(token: str, key: bytes) -> Ticket | None:
         _written(sealed) != token
         or not hmac.compare_digest(signature, _sign(said, key))
         or len(said) < _FIELDS.size
-        or said[0] != _VERSION
+        or said[0] not in (_OPENS, _MOVES)
     ):
         return None
     _, number, expires, memory, priority, weight, load, share, payloads, images, guest = _FIELDS.unpack_from(said)
@@ -104,6 +106,7 @@ def unseal(token: str, key: bytes) -> Ticket | None:
         None if payloads == _NONE else payloads,
         None if images == _NONE else images,
         guest.hex() if any(guest) else "",
+        said[0] == _MOVES,
     )  # fmt: skip
 
 
@@ -156,6 +159,18 @@ class Tickets:
         with self._lock:
             return [name for name, each in self._known.items() if each.is_open and each.ticket.guest == guest]
 
+    def is_over(self, number: int) -> bool:
+        """Whether a session has been here, and has ended."""
+        with self._lock:
+            return any(each.over and each.ticket.number == number for each in self._known.values())
+
+    def of_session(self, number: int) -> Ticket | None:
+        """Of an open session."""
+        with self._lock:
+            return next(
+                (each.ticket for each in self._known.values() if each.is_open and each.ticket.number == number), None
+            )
+
     def guests(self) -> set[str]:
         """Who has sessions."""
         with self._lock:
@@ -172,10 +187,16 @@ class Tickets:
         return ticket.entry, ticket.guest
 
     @contextlib.contextmanager
-    def session(self, name: str) -> Iterator[None]:
-        """While a session is opened and lasts. Raises Refused: it is not the first one of its ticket, or comes too late."""
+    def session(self, name: str, *, moves: bool = False) -> Iterator[None]:
+        """While a session is opened and lasts. Raises Refused: it is not the first one of its ticket, or comes too late.
+
+        Args:
+            moves: it comes from another host.
+        """
         with self._lock:
             found = self._known.get(name)
+            if found is not None and found.ticket.moves != moves:
+                raise Refused(Reason.UNAUTHORIZED, _OTHER)
             if found is not None and found.used:
                 raise Refused(Reason.UNAUTHORIZED, _USED)
             if found is None or found.ticket.expires <= self._clock():

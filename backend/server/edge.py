@@ -80,6 +80,7 @@ class Edge:
         self._tickets = tickets
         self._saved = restored
         self._gate: Gate | None = None
+        self._service: Service | None = None
         self._server: Server | None = None
         self._bound: list[Endpoint] = []
         self._removed: list[Endpoint] = []  # at the end
@@ -88,6 +89,11 @@ class Edge:
     def gate(self) -> Gate | None:
         """What lets guests in, where an endpoint is encrypted."""
         return self._gate
+
+    @property
+    def awaited(self) -> int:
+        """Sessions that have left, and whose guests have not learned that yet."""
+        return 0 if self._service is None else self._service.registry.awaited
 
     @property
     def calls(self) -> int:
@@ -131,7 +137,7 @@ class Edge:
             raise
         each = 2 if self._grace > 0 else 1  # one more where a session is resumed
         calls = self._host.session_limit * each + self._host.queue_limit + SPARE_CALLS
-        service = Service(self._host, name, self._gate, self._grace)
+        service = self._service = Service(self._host, name, self._gate, self._grace)
         try:
             for path in self._saved:
                 service.checkpoints.restore_folder(path)

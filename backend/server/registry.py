@@ -8,12 +8,13 @@ Locking: one lock around the lists. Nothing is called while it is held.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from farlane.backend.checkpoint.pausing import Pausing
 from farlane.backend.host.host import Admission, HostedSession
@@ -35,13 +36,21 @@ class Resumable:
     secret: bytes
     owner: str
     admission: Admission
-    pausing: Pausing
+    process: pb.SavedSession.Process | None  # by what its guest knows it, where it has one of its own
+    pausing: Pausing  # where it has none
 
     @classmethod
     def of(
-        cls, call: Call, session: HostedSession, shown: str, secret: bytes, owner: str, admission: Admission
+        cls,
+        call: Call,
+        session: HostedSession,
+        shown: str,
+        secret: bytes,
+        owner: str,
+        admission: Admission,
+        process: pb.SavedSession.Process | None,
     ) -> Resumable:
-        return cls(call, session, shown, secret, owner, admission, Pausing(call))
+        return cls(call, session, shown, secret, owner, admission, process, Pausing(call))
 
 
 @dataclass(frozen=True)
@@ -50,8 +59,10 @@ class Restored:
 
     admission: Admission
     saved: pb.SavedSession  # without its content
-    unconfirmed: list[bytes]
+    unconfirmed: list[bytes]  # of a session in a thread
     give_up: Callable[[], None]  # its guest has not come
+    stay: contextlib.ExitStack  # ends with the session
+    let_in: bool  # by a ticket, which is the guest's as well
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,9 @@ class Away:
     shown: str
     owner: str
     to: str  # where its guest finds it; empty: that is not known
-    until: float = field(default=0.0)
+    token: str  # what it shows there; empty: what it shows to any host
+    certificate: bytes  # what it is shown, with a token
+    until: float
 
 
 class Registry:
@@ -72,6 +85,7 @@ class Registry:
         self._open: dict[bytes, Resumable] = {}
         self._restored: dict[bytes, Restored] = {}
         self._away: dict[bytes, Away] = {}
+        self._led: set[bytes] = set()  # of those, whose guests have come, and learned where they are
 
     def add(self, entry: Resumable) -> None:
         with self._lock:
@@ -81,6 +95,11 @@ class Registry:
         """The session of this name at this host."""
         with self._lock:
             return next((entry for entry in self._open.values() if entry.session.name == name), None)
+
+    def waits(self, name: str) -> bool:
+        """Whether the session of this name at this host was restored, and its guest has not come yet."""
+        with self._lock:
+            return any(each.admission.session.name == name for each in self._restored.values())
 
     def end(self, name: str) -> None:
         """The session is over here."""
@@ -97,6 +116,8 @@ class Registry:
             self._forget_old()
             away, restored, entry = self._away.get(key), self._restored.get(key), self._open.get(key)
         if away is not None and (away.shown, away.owner) == (shown, owner):
+            with self._lock:
+                self._led.add(key)
             return away
         if restored is not None and (restored.saved.session, restored.saved.owner) == (shown, owner):
             return restored
@@ -108,11 +129,19 @@ class Registry:
             return None
         return entry
 
-    def leave(self, entry: Resumable, to: str, seconds: float) -> None:
-        """It leaves: what its guest learns when it comes within so many seconds."""
+    def leave(self, entry: Resumable, away: Away) -> None:
+        """It leaves: what its guest learns when it comes in time."""
         with self._lock:
             self._forget_old()
-            self._away[_key(entry.secret)] = Away(entry.shown, entry.owner, to, time.monotonic() + seconds)
+            self._away[_key(entry.secret)] = away
+            self._led.discard(_key(entry.secret))
+
+    @property
+    def awaited(self) -> int:
+        """Sessions that have left, and whose guests have not learned that yet."""
+        with self._lock:
+            self._forget_old()
+            return len(self._away.keys() - self._led)
 
     def expect(self, restored: Restored, grace: float) -> bool:
         """It waits for its guest for so many seconds. False: there is such a session."""
@@ -149,3 +178,4 @@ class Registry:
     def _forget_old(self) -> None:
         now = time.monotonic()
         self._away = {key: away for key, away in self._away.items() if away.until > now}
+        self._led &= self._away.keys()

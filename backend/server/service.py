@@ -9,7 +9,7 @@ replaying (farlane.backend.plane).
 
 from __future__ import annotations
 
-import enum
+import contextlib
 import logging
 import os
 import secrets
@@ -17,23 +17,23 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from farlane.backend.checkpoint.pausing import Left, Pausing
-from farlane.backend.errors import DeadTransport, ProtocolError
+from farlane.backend.errors import DeadTransport
 from farlane.backend.host.accounts import How
 from farlane.backend.host.applicant import Applicant
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import Elsewhere, Greeting, Reason, Refused
 from farlane.backend.host.host import Admission, Host, HostedSession
-from farlane.backend.host.manifests import Objects
 from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.host.queue import Place
-from farlane.backend.host.remote import Ended, RemoteSession
+from farlane.backend.host.remote import Ended
 from farlane.backend.host.session import Session
-from farlane.backend.plane import Call, CallGone, MessageRefused, Paused, Tape, leave, restore_call
+from farlane.backend.plane import Call, CallGone, MessageRefused, Tape, leave, restore_call
 from farlane.backend.security.gate import Gate, Grant
 from farlane.backend.server import messages
 from farlane.backend.server.checkpoints import CALLS, Checkpoints
+from farlane.backend.server.conversation import FAILED, PROCESSES, UPGRADE, Status, attend, converse, hold, message_of
 from farlane.backend.server.registry import Away, Registry, Restored, Resumable
+from farlane.v1 import checkpoint_pb2 as pb
 
 if TYPE_CHECKING:
     from farlane.backend.plane import Kind
@@ -45,25 +45,9 @@ DESCRIBE = "/farlane.v1.AdminService/Describe"
 SECRET_BYTES = 32
 WAITING_SECONDS = 10.0  # for a guest that waits for a session to hear nothing
 FIRST_MESSAGE_SECONDS = 10.0  # a call that says nothing for so long is ended
-LEAVING_SECONDS = 10.0  # for a session's process to say how it ended, once the guest has said its last word
 
 
-class Status(enum.IntEnum):
-    """The gRPC status codes in use."""
-
-    OK = 0
-    PERMISSION_DENIED = 7
-    UNIMPLEMENTED = 12
-    INTERNAL = 13
-    UNAVAILABLE = 14
-    UNAUTHENTICATED = 16
-
-
-_PROCESSES = "this host gives each session a process of its own, to which a guest must connect anew"
-_GOODBYE = "goodbye"
-_UPGRADE = "the guest's Farlane is too old for that: upgrade it, or start the host with --workers thread"
 _GONE = "it has no such session (any more): it was started anew, or the session has ended"
-_FAILED = Ended(Status.INTERNAL, "internal error of the host", "the host failed", How.FAILED)
 
 
 class _Patience:
@@ -81,7 +65,7 @@ class _Patience:
             data = self._call.receive(WAITING_SECONDS)
         except TimeoutError:  # it has been woken, or time has passed
             return
-        if data is None or isinstance(_message(data), messages.Goodbye):
+        if data is None or isinstance(message_of(data), messages.Goodbye):
             raise CallGone("the guest has given up waiting")
         raise Refused(Reason.MALFORMED, "a message before the session was open")
 
@@ -105,7 +89,7 @@ class Service:
         self._lock = threading.Lock()
         self._running: dict[int, HostedSession] = {}
         self.registry = Registry()
-        self.checkpoints = Checkpoints(host, self.registry, grace)
+        self.checkpoints = Checkpoints(host, self.registry, self._gate, grace)
 
     def serve(self, call: Call) -> None:
         """Serves one call to its end; never raises."""
@@ -162,7 +146,7 @@ class Service:
         data = call.receive(FIRST_MESSAGE_SECONDS)
         if data is None:
             return Status.OK, ""
-        first = _message(data)
+        first = message_of(data)
         try:
             if isinstance(first, messages.Resume):
                 return self._resume_session(call, grant, first)
@@ -187,7 +171,7 @@ class Service:
             raise Refused(Reason.GONE, _GONE)
         if isinstance(found, Away):
             if found.to:
-                raise Elsewhere(shown.session, found.to, "", b"")
+                raise Elsewhere(shown.session, found.to, found.token, found.certificate)
             return Status.UNAVAILABLE, "the session was saved, and is not restored yet"
         if isinstance(found, Restored):
             return self._go_on(call, grant, found, shown)
@@ -208,7 +192,7 @@ class Service:
             raise Refused(Reason.MALFORMED, f"the first message of a session must be a Hello, not {why}")
         by_tcp = call.peer.startswith("tcp:")  # where guests of before rings_name come to no rings
         if self._host.has_processes and (ticket is None or by_tcp) and not first.comes_again:
-            raise Refused(Reason.VERSION, f"{_PROCESSES}; {_UPGRADE}")
+            raise Refused(Reason.VERSION, f"{PROCESSES}; {UPGRADE}")
         entrance = _entrance() if call.peer.startswith("tls:") and self._host.has_processes else None
         resumption = None
         if self._grace > 0 and first.resumes and not call.peer.startswith("unix:"):
@@ -228,7 +212,9 @@ class Service:
         session = admission.session
         if resumption is not None:
             call.keep(resumption.grace)
-            self.registry.add(Resumable.of(call, session, session.name, resumption.secret, grant.owner, admission))
+            process = None if isinstance(session, Session) else _process(entrance)
+            secret, owner = resumption.secret, grant.owner
+            self.registry.add(Resumable.of(call, session, session.name, secret, owner, admission, process))
 
         def welcome() -> None:
             passage = call.passage() if first.comes_again and not isinstance(session, Session) else None
@@ -239,22 +225,24 @@ class Service:
 
     def _go_on(self, call: Call, grant: Grant, restored: Restored, shown: messages.Resume) -> tuple[int, str]:
         """The guest of a session that was saved comes to it. Raises Refused."""
-        admission, saved = restored.admission, restored.saved
-        with self._gate.session(grant):
+        admission, saved, secret = restored.admission, restored.saved, shown.secret
+        session, counts, ticket = admission.session, (saved.messages.received, saved.messages.first), None
+        process = saved.process if saved.HasField("process") else None
+        with contextlib.nullcontext() if restored.let_in else self._gate.session(grant):
             if not self.registry.take(restored):
                 raise Refused(Reason.GONE, _GONE)
-            entry = Resumable.of(call, admission.session, shown.session, shown.secret, grant.owner, admission)
-
-            self.registry.add(entry)
+            if process is not None:  # the process has its messages, and this call the Welcome alone
+                counts, ticket = (0, 1), call.passage()
+            self.registry.add(Resumable.of(call, session, shown.session, secret, grant.owner, admission, process))
             try:
-                counts = (saved.messages.received, saved.messages.first)
-                restore_call(call, self._grace, *counts, restored.unconfirmed, shown.received)
+                restore_call(call, self._grace, *counts, restored.unconfirmed, shown.received, ticket)
             except CallGone:
-                self.registry.end(admission.session.name)
+                self.registry.end(session.name)
                 self.registry.expect(restored, self._grace)
                 raise
-            log.info("session %s goes on here with %s", admission.session.name, call.peer)
-            return self._attend(call, grant, admission, saved.program, lambda: None)
+            log.info("session %s goes on here with %s", session.name, call.peer)
+            with restored.stay:
+                return self._attend(call, grant, admission, saved.program, lambda: None)
 
     def _attend(
         self, call: Call, grant: Grant, admission: Admission, program: str, welcome: Callable[[], None]
@@ -262,7 +250,7 @@ class Service:
         """A session from its guest's first message to its end. `welcome` says that it may begin, or go on."""
         session = admission.session
         entry = self.registry.of(session.name)
-        pausing, ended = None if entry is None else entry.pausing, _FAILED
+        pausing, ended = None if entry is None else entry.pausing, FAILED
         with self._lock:
             self._running[call.number] = session
         try:
@@ -309,91 +297,14 @@ def _revoke(call: Call, session: HostedSession, why: str) -> None:
         session.interrupt()
 
 
+def _process(entrance: Entrance | None) -> pb.SavedSession.Process:
+    """By what a guest knows the process of its session, for one that is saved."""
+    if entrance is None:
+        return pb.SavedSession.Process()
+    return pb.SavedSession.Process(certificate=entrance.certificate, key=entrance.key, token=entrance.token)
+
+
 def _entrance() -> Entrance:
     from farlane.backend.security.certificates import create_entrance  # what it loads only such sessions need
 
     return create_entrance()
-
-
-def _message(data: Tape | bytes) -> Tape | messages.GuestMessage:
-    """What a guest sent: the plane has read what is a plain Tape."""
-    return messages.read_guest(data) if isinstance(data, bytes) else data
-
-
-def hold(name: str, talk: Callable[[], str]) -> Ended:
-    """Has a session's messages taken until they end, however they do; never raises.
-
-    Args:
-        talk: takes them, and gives how the guest has ended the session.
-    """
-    try:
-        why = talk()
-        return Ended(Status.OK, "", why, How.GOODBYE if why == _GOODBYE else How.LEFT)
-    except Left:
-        return Ended(Status.OK, "", "it was saved, and goes on elsewhere", How.MOVED)
-    except (CallGone, DeadTransport) as error:
-        return Ended(Status.INTERNAL, "", str(error), How.GONE)
-    except MessageRefused as refused:
-        status, details = refused.args
-        return Ended(status, details, f"the guest broke the protocol: {details}", How.PROTOCOL)
-    except ProtocolError as error:
-        log.error("session %s: the guest broke the protocol: %s", name, error)
-        why = f"the guest broke the protocol: {error}"
-        return Ended(Status.INTERNAL, f"session {name} is ended: {error}", why, How.PROTOCOL)
-    except Exception:
-        log.exception("session %s: the host failed", name)
-        return _FAILED._replace(details=f"session {name} is ended: internal error of the host")
-
-
-def attend(session: RemoteSession, objects: Objects | None, call: Call) -> Ended:
-    """The call of a session in a process of its own: it lasts as long as the session, and says how that ended."""
-
-    def wait() -> str:
-        session.attend(call.wake, objects)
-        while session.ended is None:
-            try:
-                data = call.receive()
-            except TimeoutError:  # it has been woken
-                continue
-            if data is None:
-                session.wait(LEAVING_SECONDS)  # its last messages may be on their way to the process
-                return "the guest ended the stream"
-            if isinstance(_message(data), messages.Goodbye):
-                return _GOODBYE
-            raise ProtocolError(f"{_PROCESSES}, and this message came to the host instead; {_UPGRADE}")
-        return ""
-
-    ended = hold(session.name, wait)
-    if session.ended is not None:
-        return session.ended
-    session.interrupt()
-    return ended
-
-
-def converse(admission: Admission, call: Call, pausing: Pausing | None = None) -> str:
-    """Tapes and replies, until the guest has ended them; gives how it did. Raises Left."""
-    session = admission.session
-    assert isinstance(session, Session)
-    while True:
-        try:
-            data = session.converse(call)
-        except Paused:
-            assert pausing is not None
-            pausing.pause()
-            continue
-        if data is None:
-            break
-        message = messages.read_guest(data)
-        if isinstance(message, messages.TapePart):
-            for reply in session.submit(*message):
-                call.send(reply)
-        elif isinstance(message, messages.ObjectPart):
-            if admission.manifests is not None:
-                admission.manifests.part(*message)
-        elif isinstance(message, messages.Goodbye):
-            return _GOODBYE
-        else:
-            raise ProtocolError(
-                message.why if isinstance(message, messages.Malformed) else "a second Hello in one session"
-            )
-    return "the guest ended the stream without a Goodbye"

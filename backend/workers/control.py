@@ -37,6 +37,9 @@ class Kind(enum.IntEnum):
     INTERRUPT = 4  # the guest has gone
     CLOSE = 5
     MAP = 6  # a question
+    GIVE = 7  # a descriptor: a pipe by which the session is given away (checkpoint/giving.py)
+    # name, quota, grace, keeps_code; a descriptor: a pipe by which a saved session comes (checkpoint/taking.py), in the place of OPEN
+    TAKE = 8
     # to the host
     READY = 16  # what the device is
     UNAVAILABLE = 17  # text: why there is no device

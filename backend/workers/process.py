@@ -19,31 +19,37 @@ import contextlib
 import hmac
 import logging
 import os
-import queue
 import signal
 import socket
 import sys
 import threading
 from typing import Any
 
+from farlane.backend.checkpoint.talk import Malformed
 from farlane.backend.device import registry
 from farlane.backend.device.base import Description, Device
 from farlane.backend.device.options import DeviceOptions
+from farlane.backend.device.saved import Unsaveable
+from farlane.backend.host.accounts import How
 from farlane.backend.host.entrance import Resumption
 from farlane.backend.host.greeting import Refused
 from farlane.backend.host.host import Admission, open_session
 from farlane.backend.host.session import Session
 from farlane.backend.host.spans import Arrival
 from farlane.backend.objects.images import SessionImages, digest_of
-from farlane.backend.plane import Call, CallGone, Place, Security, Server
+from farlane.backend.plane import Call, CallGone, Place, Security, Server, leave, restore_call
 from farlane.backend.server import messages
+from farlane.backend.server.conversation import Status, converse, hold
 from farlane.backend.server.edge import server_of_process
-from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN, Status, converse, hold
+from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN
 from farlane.backend.system import log as logs
+from farlane.backend.system.pipe import Ended, Pipe
 from farlane.backend.workers import confinement
 from farlane.backend.workers.code import HostsCode
+from farlane.backend.workers.compilers import Compilers
 from farlane.backend.workers.control import BULK_LIMIT, TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
 from farlane.backend.workers.images import ForwardedImages
+from farlane.backend.workers.moving import Given, Saved, take_session
 from farlane.backend.workers.output import StandardError, StandardOutput
 
 log = logging.getLogger("farlane.workers")
@@ -51,59 +57,6 @@ log = logging.getLogger("farlane.workers")
 SWITCH_SECONDS = 0.0005
 _GONE_SECONDS = 0.25  # for work to end whose guest has gone
 _FAREWELL_SECONDS = 1.0  # for a guest to take how its session has ended
-_COMPILER_SECONDS = 30.0  # for the host to start a process
-
-
-class _Compiler:
-    """A process that compiles kernels, which the host has started; at the other end of a socket."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._socket = socket.socket(fileno=descriptor)
-        self.stdin = self._socket.makefile("wb")
-        self.stdout = self._socket.makefile("rb")
-        self._ended = False
-
-    def poll(self) -> int | None:
-        return 1 if self._ended else None
-
-    def wait(self) -> int:
-        """It is not this process's child: how it ended is not known."""
-        self.kill()
-        return 1
-
-    def kill(self) -> None:
-        """It ends when this end is closed."""
-        if not self._ended:
-            self._ended = True
-            self._socket.shutdown(socket.SHUT_RDWR)
-            self._socket.close()
-
-
-class _Compilers:
-    """Asks the host for processes that compile. Its answers come in the order of the questions."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self._answers: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-
-    def start(self) -> _Compiler:
-        """Raises OSError: the session has as many as it gets, or the host has gone."""
-        try:
-            self._control.send(Kind.COMPILER)
-            descriptor = self._answers.get(timeout=_COMPILER_SECONDS)
-        except (Gone, queue.Empty) as error:
-            raise OSError(f"the host starts no process: {error!r}") from None
-        if descriptor is None:
-            raise OSError("the session has as many processes that compile as it gets")
-        return _Compiler(descriptor)
-
-    def answered(self, message: Message) -> None:
-        try:
-            descriptor = message.take_descriptor()
-        except Gone:
-            self._answers.put(None)
-        else:
-            self._answers.put(descriptor)
 
 
 class _Objects:
@@ -152,7 +105,7 @@ class _Worker:
         self._device = device
         self._confined = confined
         self._place = place
-        self._compilers = _Compilers(control)
+        self._compilers = Compilers(control)
         self._code = HostsCode(control)
         self._images = ForwardedImages(control)
         self._server: Server | None = None
@@ -160,6 +113,8 @@ class _Worker:
         self._security: Security | None = None
         self._begun = threading.Lock()  # held by the one call that the session's messages come by
         self._call: Call | None = None  # that one
+        self._saved: Saved | None = None  # where its guest has not come yet
+        self._given = Given()
         self._resumption: Resumption | None = None
         self._over = threading.Event()
 
@@ -177,6 +132,7 @@ class _Worker:
         finally:
             if self._server is not None:
                 self._server.stop(_FAREWELL_SECONDS if self._over.is_set() else 0)
+            self._given.wait(_FAREWELL_SECONDS)
             self._session.close()
 
     def _open(self) -> tuple[Session, int] | None:
@@ -189,42 +145,66 @@ class _Worker:
                     if digest_of(image) == digest:
                         self._images.add(digest, image)
                     continue
-                if message.kind is not Kind.OPEN:
+                if message.kind not in (Kind.OPEN, Kind.TAKE):
                     raise Gone(f"a message {message.kind.name}")
+                pipe = Pipe(message.take_descriptor()) if message.kind is Kind.TAKE else None
                 wanted = message.fields
                 break
-        self._images.forwarding = True
         if self._confined:
             from farlane.backend.jit.compile import cache, process  # no other worker needs the compiler
 
             cache.close(self._code if wanted["keeps_code"] else None)
             process.start = self._compilers.start
             confinement.restrict_calls()
-        if wanted["token"] is not None:
-            self._token = f"Bearer {wanted['token']}"
-            self._security = Security.fixed(wanted["certificate"].encode(), wanted["key"].encode())
-        if wanted["secret"] is not None:
-            self._resumption = Resumption(bytes.fromhex(wanted["secret"]), wanted["grace"])
         try:
-            session = open_session(
-                self._device,
-                wanted["quota"],
-                SessionImages(self._images),
-                wanted["name"],
-                wanted["tape_version"],
-                wanted["checks"],
-                self._say_spans if wanted["spans"] else None,
-                wanted["payloads"],
-                Arrival(*wanted["arrival"]) if wanted["arrival"] else None,
-            )
+            opened = self._begin(wanted) if pipe is None else self._take(pipe, wanted)
         except Refused as refused:
             self._control.send(Kind.REFUSED, text=refused.message[:TEXT_CHARACTERS])
             return None
+        except (Unsaveable, Malformed, Ended, TimeoutError) as error:  # one of the latter: the host has ended it
+            self._control.send(Kind.REFUSED, text=str(error)[:TEXT_CHARACTERS])
+            return None
+        self._images.forwarding = True
+        session = opened[0]
         if self._place is not None:
             session.resources.context.share(self._place)
         window = session.window
         self._control.send(Kind.OPENED, base=window.base, size=window.size, quota=session.quota)
+        return opened
+
+    def _begin(self, wanted: dict[str, Any]) -> tuple[Session, int]:
+        """Raises Refused."""
+        if wanted["token"] is not None:
+            self._let_in(wanted["token"], wanted["certificate"].encode(), wanted["key"].encode())
+        if wanted["secret"] is not None:
+            self._resumption = Resumption(bytes.fromhex(wanted["secret"]), wanted["grace"])
+        session = open_session(
+            self._device,
+            wanted["quota"],
+            SessionImages(self._images),
+            wanted["name"],
+            wanted["tape_version"],
+            wanted["checks"],
+            self._say_spans if wanted["spans"] else None,
+            wanted["payloads"],
+            Arrival(*wanted["arrival"]) if wanted["arrival"] else None,
+        )
         return session, wanted["tape_version"]
+
+    def _take(self, pipe: Pipe, wanted: dict[str, Any]) -> tuple[Session, int]:
+        """A session that was saved. Raises Unsaveable, Malformed, Ended, TimeoutError."""
+        with pipe:
+            session, self._saved = take_session(pipe, wanted["name"], self._device, self._images, wanted["quota"])
+        process = self._saved.process
+        if process.token:
+            self._let_in(process.token, process.certificate, process.key)
+        self._resumption = Resumption(self._saved.secret, wanted["grace"])
+        return session, self._saved.tape_version
+
+    def _let_in(self, token: str, certificate: bytes, key: bytes) -> None:
+        """By what the guest comes by TLS."""
+        self._token = f"Bearer {token}"
+        self._security = Security.fixed(certificate, key)
 
     def _say_spans(self, content: bytes) -> None:
         if len(content) <= BULK_LIMIT:
@@ -252,6 +232,8 @@ class _Worker:
             self._compilers.answered(message)
         elif message.kind in (Kind.CODE, Kind.CLAIM):
             self._code.answered(message)
+        elif message.kind is Kind.GIVE:
+            self._given.start(Pipe(message.take_descriptor()))
         elif message.kind is Kind.CLOSE:
             return False
         else:
@@ -276,10 +258,17 @@ class _Worker:
                 Status.UNIMPLEMENTED, "this is a session's process: it has the session's messages, by one connection"
             )
             return
-        if self._resumption is not None and call.method == OPEN:
+        if self._saved is not None:
+            if not self._go_on(call, self._saved):
+                self._begun.release()
+                call.finish(Status.UNAVAILABLE, "the session was saved, and its guest does not go on with it")
+                return
+            self._saved = None
+        elif self._resumption is not None and call.method == OPEN:
             call.keep(self._resumption.grace)
         self._call = call
         session = self._session
+        pausing = self._given.begin(session, call)
         admission = Admission(
             session,
             self._tape_version,
@@ -289,7 +278,8 @@ class _Worker:
             (),
             _Objects(self._control),
         )
-        ended = hold(session.name, lambda: converse(admission, call))
+        ended = hold(session.name, lambda: converse(admission, call, pausing))
+        pausing.end()
         self._over.set()
         session.close()
         details, why = ended.details[:TEXT_CHARACTERS], ended.why[:TEXT_CHARACTERS]
@@ -299,7 +289,19 @@ class _Worker:
             )
         except Gone:
             os._exit(1)  # as the lifeline's thread does
-        call.finish(ended.status, details)
+        if ended.how is How.MOVED:
+            leave(call)
+        else:
+            call.finish(ended.status, details)
+
+    def _go_on(self, call: Call, saved: Saved) -> bool:
+        """The guest of a session that was saved comes to it. False: it has not, or is gone again."""
+        assert self._resumption is not None
+        with contextlib.suppress(CallGone, TimeoutError):
+            if (shown := self._shown(call, self._resumption)) is not None:
+                restore_call(call, self._resumption.grace, *saved.counts, saved.unconfirmed, shown.received)
+                return True
+        return False
 
     def _resume(self, call: Call) -> bool:
         """The session's call goes on with this one's connection. False: that is not what it is for."""
@@ -307,12 +309,19 @@ class _Worker:
         if own is None or resumption is None:
             return False
         with contextlib.suppress(CallGone, TimeoutError):
-            data = call.receive(FIRST_MESSAGE_SECONDS)
-            shown = messages.read_guest(data) if isinstance(data, bytes) else None
-            if isinstance(shown, messages.Resume) and hmac.compare_digest(shown.secret, resumption.secret):
+            if (shown := self._shown(call, resumption)) is not None:
                 own.resume(call, shown.received)
                 return True
         return False
+
+    @staticmethod
+    def _shown(call: Call, resumption: Resumption) -> messages.Resume | None:
+        """What a guest that comes again shows. None: it is not the session's. Raises CallGone, TimeoutError."""
+        data = call.receive(FIRST_MESSAGE_SECONDS)
+        shown = messages.read_guest(data) if isinstance(data, bytes) else None
+        if isinstance(shown, messages.Resume) and hmac.compare_digest(shown.secret, resumption.secret):
+            return shown
+        return None
 
 
 def _end_with_host(lifeline: int) -> None:

@@ -12,21 +12,22 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from farlane.backend.device.base import CudaError, Description, MemoryMap, Window
+from farlane.backend.device.base import CudaError, MemoryMap, Window
 from farlane.backend.errors import ProtocolError
 from farlane.backend.host.accounts import How
-from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.manifests import Objects
 from farlane.backend.host.remote import Ended
-from farlane.backend.host.spans import Arrival, Sink
+from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import OverQuota, SessionImages
-from farlane.backend.objects.payloads import CACHE_BYTES
+from farlane.backend.system.pipe import Ended as PipeEnded
+from farlane.backend.system.pipe import Pipe
 from farlane.backend.workers import code, control
 from farlane.backend.workers.control import Gone, Kind, Message
 from farlane.backend.workers.pool import WorkerPool
@@ -45,47 +46,6 @@ _MOST_COUNTS = 64
 _MOST = (1 << 64) - 1  # what admin.proto has room for
 
 
-class SessionProcesses:
-    """The host's sessions, each in a process of its own (`host.Processes`)."""
-
-    def __init__(self, pool: WorkerPool, spans: Sink | None = None) -> None:
-        self.pool = pool
-        self._spans = spans
-        self.descriptions: Sequence[Description] = pool.descriptions
-
-    def open(
-        self,
-        name: str,
-        tape_version: int,
-        quota: int,
-        checks: Sequence[str],
-        images: SessionImages,
-        known: Sequence[bytes],
-        entrance: Entrance | None = None,
-        resumption: Resumption | None = None,
-        guest: str = "",
-        payload_bytes: int = CACHE_BYTES,
-        arrival: Arrival | None = None,
-    ) -> tuple[WorkerSession, Description]:
-        """Raises Refused."""
-        worker = self.pool.take()
-        try:
-            session = WorkerSession(
-                name, worker, images, known, tape_version, quota, checks, self.pool.release, entrance, resumption,
-                code.GuestCode(guest) if guest and self.pool.confined else None, self._spans, payload_bytes,
-                arrival,
-            )  # fmt: skip
-        except BaseException:
-            self.pool.release(worker)
-            raise
-        self.pool.watch(worker, quota, session.takes_too_much)
-        log.info("session %s runs in process %d", name, worker.pid)
-        return session, self.pool.description_of(worker)
-
-    def close(self) -> None:
-        self.pool.close()
-
-
 class WorkerSession:
     """A session in a process of its own (`host.RemoteSession`)."""
 
@@ -94,38 +54,27 @@ class WorkerSession:
         name: str,
         worker: Worker,
         images: SessionImages,
-        known: Sequence[bytes],
-        tape_version: int,
-        quota: int,
-        checks: Sequence[str],
-        release: Callable[[Worker], None],
-        entrance: Entrance | None = None,
-        resumption: Resumption | None = None,
+        begin: Callable[[Worker, code.GuestCode | None], None],
+        pool: WorkerPool,
         kept: code.GuestCode | None = None,
         spans: Sink | None = None,
-        payload_bytes: int = CACHE_BYTES,
-        arrival: Arrival | None = None,
     ) -> None:
         """Opens the session in its worker.
 
         Args:
-            known: digests of images that the guest knows of.
-            release: takes the worker when the session has ended.
-            entrance: its own, for a guest that comes by TLS.
-            resumption: where it outlives its connection.
+            begin: tells the worker to.
+            pool: takes the worker when the session has ended.
             kept: compiled code that it may find, and add to.
             spans: takes when it did what.
-            payload_bytes: of payloads that it keeps.
-            arrival: its guest reads when it did what.
 
         Raises:
-            Refused: the device has no room for it, or the worker has ended.
+            Refused: the device has no room for it, or the worker has ended; and what `begin` raises.
         """
         self.name = name
         self.images = images
-        self._worker = worker
+        self.worker = worker
         self._control = worker.control
-        self._release = release
+        self._pool = pool
         self._code = kept
         self._spans = spans
         self._changed = threading.Condition()
@@ -139,26 +88,7 @@ class WorkerSession:
         self._map: MemoryMap | None = None
         self._answers, self._answered = 0, float("-inf")
         try:
-            for digest in known:
-                image = images.find(digest)
-                if image is not None:
-                    self._control.send(Kind.IMAGE, bulk=image, digest=digest.hex())
-            self._control.send(
-                Kind.OPEN,
-                name=name,
-                tape_version=tape_version,
-                quota=quota,
-                checks=list(checks),
-                certificate=entrance and entrance.certificate.decode("ascii"),
-                key=entrance and entrance.key.decode("ascii"),
-                token=entrance and entrance.token,
-                secret=resumption and resumption.secret.hex(),
-                grace=resumption and resumption.grace,
-                keeps_code=kept is not None,
-                spans=spans is not None,
-                arrival=arrival,
-                payloads=payload_bytes,
-            )
+            begin(worker, kept)
             with self._control.receive() as message:
                 kind, fields = message.kind, message.fields
         except Gone as error:
@@ -180,12 +110,12 @@ class WorkerSession:
 
     @property
     def pid(self) -> int:
-        return self._worker.pid
+        return self.worker.pid
 
     @property
     def page(self) -> Page | None:
         """Its part of the scheduler that shares the device's time."""
-        return self._worker.page
+        return self.worker.page
 
     @property
     def used_bytes(self) -> int | None:
@@ -230,6 +160,26 @@ class WorkerSession:
         with self._changed:
             self._changed.wait_for(lambda: self._ended, seconds)
 
+    def watch(self, *, copies: bool) -> None:
+        """From now on its processes may take so much memory. `copies`: of its device memory one copy beside it."""
+        self._pool.watch(self.worker, self.quota * (2 if copies else 1), self.takes_too_much)
+
+    @contextlib.contextmanager
+    def give(self, copies: bool) -> Iterator[Pipe]:
+        """See `host.RemoteSession`."""
+        ours, theirs = socket.socketpair()
+        with theirs, Pipe(ours.detach()) as pipe:
+            try:
+                self._control.send(Kind.GIVE, descriptor=theirs.fileno())
+            except Gone as error:
+                raise PipeEnded(str(error)) from None
+            theirs.close()
+            if copies:
+                self.watch(copies=True)
+            yield pipe
+        if copies and not self._closed:
+            self.watch(copies=False)
+
     def hand(self, connection: int, kind: Way) -> None:
         """The guest's connection goes to the worker. The descriptor stays the caller's."""
         with contextlib.suppress(Gone):  # `_listen` finds that, too
@@ -248,7 +198,7 @@ class WorkerSession:
                 return
             except (KeyError, TypeError, ValueError) as error:
                 log.error("session %s: its process says what is no message, and is ended: %r", self.name, error)
-                self._worker.stop()
+                self.worker.stop()
 
     def _take(self, message: Message) -> None:
         fields = message.fields
@@ -318,7 +268,7 @@ class WorkerSession:
     def _start_compiler(self) -> None:
         """The worker, which may not, wants a process that compiles kernels for it."""
         try:
-            descriptor = self._worker.start_compiler()
+            descriptor = self.worker.start_compiler()
         except OSError as error:
             log.error("session %s: no process can be started to compile its kernels: %s", self.name, error)
             descriptor = None
@@ -330,7 +280,7 @@ class WorkerSession:
 
     def _fate(self, error: Gone) -> str:
         """What became of the process."""
-        return self._worker.kill() or str(error)
+        return self.worker.kill() or str(error)
 
     def interrupt(self) -> None:
         """The guest is gone: its work ends, if need be with the process. From any thread, before or after `close`."""
@@ -348,7 +298,7 @@ class WorkerSession:
     def stop(self) -> None:
         """See `host.RemoteSession`."""
         self._stopped = True
-        self._worker.stop()
+        self.worker.stop()
 
     def close(self) -> None:
         """Idempotent; never raises. The worker ends by itself, or is ended."""
@@ -359,7 +309,7 @@ class WorkerSession:
             self.images.close()
         if self._code is not None:
             self._code.close()
-        self._release(self._worker)
+        self._pool.release(self.worker)
 
 
 def _counts(said: object) -> dict[str, int]:

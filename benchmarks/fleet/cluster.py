@@ -1,9 +1,10 @@
-"""A fleet on a Ray cluster of this machine: many sessions of real programs, and one node that is killed in the middle.
+"""A fleet on a Ray cluster of this machine: many sessions of real programs, one host that is emptied, and one node that is killed.
 
     make test-fleet                                    # once: makes .cache/fleet
     .cache/fleet/bin/python benchmarks/fleet/cluster.py [--nodes 4] [--hosts 16] [--sessions 200] [--at-once 40]
 
-Prints how the sessions ended, whether any host has ever reserved more memory than it has, what the gateway took to place a
+A host's sessions are moved elsewhere after a quarter of all sessions, and the node is killed after half of them. Prints how
+the sessions ended, for how long those were held that moved, whether any host has ever reserved more memory than it has, what the gateway took to place a
 session, and what a session costs through the gateway in times of one that goes to a host directly. Exits with 1 unless all
 sessions were right but those of the killed node, which must end with CUDA error 46.
 """
@@ -88,9 +89,20 @@ class Gateway:
         with os.fdopen(read) as ready:
             self.url = ready.readline().strip()
 
+    @property
+    def worked(self) -> float:
+        """Processor seconds of the gateway."""
+        return worked(self._process.pid)
+
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
+
+
+def worked(process: int) -> float:
+    """Processor seconds of a process, with all its threads."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def placing(port: int) -> dict[str, float]:
@@ -140,7 +152,7 @@ def main() -> int:
     ]
     fleets.connect(ray_cluster.address)
     hosts = ["--hosts", str(arguments.hosts), "--per-host", "place=1", "--policy", "spread"]
-    options = ["--", "--device", "sim", "--workers", "thread", "--grace", "0", "--no-analyze"]
+    options = ["--", "--device", "sim", "--workers", "thread", "--grace", "5", "--no-analyze"]
     gateway = Gateway("up", ray_cluster.address, BUSY_PORT, hosts, options)
     url = gateway.url
     fleet = fleets.Cluster()
@@ -161,8 +173,18 @@ def main() -> int:
 
     watcher = threading.Thread(target=look)
     watcher.start()
-    guest = Guest(url)
+    guest = Guest(url, "grpc")  # by shared memory they could not move
     killed: dict[str, Any] = {}
+    moves: list[Any] = []
+
+    def empty() -> None:
+        """The host with the most sessions, once a quarter of all are placed."""
+        while fleet.state().placed < arguments.sessions // 4:
+            time.sleep(0.05)
+        name = max(fleet.state().hosts, key=lambda host: host.sessions).name
+        fleet.set_open(name, False)
+        moves.extend(fleet.move_sessions(name, 10.0))
+        fleet.set_open(name, True)
 
     def kill() -> None:
         """Ends a node that has sessions, once half of all are placed."""
@@ -174,13 +196,15 @@ def main() -> int:
         killed["hosts"] = [host.name for host in fleet.state().hosts if host.node == node.node_id]
         ray_cluster.remove_node(node, allow_graceful=False)
 
-    killer = threading.Thread(target=kill)
+    killer, mover = threading.Thread(target=kill), threading.Thread(target=empty)
     killer.start()
+    mover.start()
     began = time.perf_counter()
     with ThreadPoolExecutor(arguments.at_once) as pool:
         ended = list(pool.map(lambda number: work(guest, program, number), range(arguments.sessions)))
     seconds = time.perf_counter() - began
     killer.join()
+    mover.join()
     state = fleet.state()
     times = placing(BUSY_PORT)
     over.set()
@@ -190,6 +214,13 @@ def main() -> int:
     print(f"all in {seconds:.0f} s: {right} right, {lost} ended with {LOST}, {len(others)} otherwise")
     print(f"the killed node had {len(killed['hosts'])} hosts; {state.lost} sessions were placed on them")
     print("  (one that its host had not taken yet was led to another host, and is right)")
+    held = sorted(1000 * each.seconds for each in moves if each.host is not None)
+    print(
+        f"the emptied host had {len(moves)} sessions: {len(held)} moved, held for {', '.join(f'{each:.0f}' for each in held)} ms"
+    )
+    for each in moves:
+        if each.host is None:
+            print(f"  one stayed: {each.why}")
     print(f"hosts above their memory: {len(above)}")
     print(f"placement at the gateway meanwhile: {times['50']:.1f} ms, 99 %: {times['99']:.1f} ms (goal: 5 ms)")
     print(

@@ -3,32 +3,46 @@
     make test-fleet                                    # once: makes .cache/fleet
     .cache/fleet/bin/python benchmarks/fleet/placing.py [--hosts 16] [--at-once 1 40 200]
 
+First it asks the roster as a gateway does, over the line that a gateway has, and by Ray's calls, which gateways have used before.
 Guests are Hellos by hand on open connections: no program is started, and no session opened. Prints for each number at once the
-gateway's own time and the guests', and how long as many bare TCP connections to one process take that answers a byte.
+gateway's own time and the guests', how long as many bare TCP connections to one process take that answers a byte, and what
+processor time a placement costs the gateway and the roster: on a machine that does other work, times wait for processors.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import socket
 import statistics
 import threading
 import time
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
-from cluster import Gateway, placing
+import ray
+from cluster import Gateway, placing, worked
+from farlane.fleet.cluster import cluster as fleets
+from farlane.fleet.cluster.batching import Batches
 from farlane.fleet.gateway.roster import percentiles
+from farlane.fleet.placement.book import Limits
+from farlane.fleet.placement.hosts import Request
 from farlane.v1 import session_pb2 as pb
+from ray.cluster_utils import Cluster
 
 PORT = 17073
 STORE_BYTES = 80 << 20
 SETTLE_SECONDS = 2.0
 START_SECONDS = 240.0  # for the hosts
+Asked = tuple[Request, Limits]
+ASKED = 1000  # questions to the roster, by each way
 LEAST = 200  # sessions of each number at once
 OPEN = "/farlane.v1.SessionService/Open"
 HELLO = pb.GuestMessage(
@@ -73,6 +87,67 @@ def _answer(ready: Connection) -> None:
         threading.Thread(target=serve, args=(listener.accept()[0],)).start()
 
 
+def _asking(
+    fleet: fleets.Cluster, call: Callable[[Sequence[Asked]], Sequence[Any]], roster: int, at_once: int
+) -> tuple[dict[str, float], float, float]:
+    """Milliseconds of each question, of so many at once, by percentile; processor milliseconds of each, here and at the roster."""
+    batches: Batches[Asked, Any] = Batches(call)
+    asked = Request("guests", "null", 1 << 20), Limits()
+    seconds: list[float] = []
+    numbers: list[int] = []
+    gate = threading.Barrier(at_once)
+
+    def ask() -> None:
+        gate.wait()
+        began = time.perf_counter()
+        numbers.append(batches.ask(asked).number)
+        seconds.append(time.perf_counter() - began)
+
+    before = time.process_time(), worked(roster)
+    while len(seconds) < ASKED:
+        threads = [threading.Thread(target=ask) for _ in range(at_once)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    here, there = time.process_time() - before[0], worked(roster) - before[1]
+    for number in numbers:
+        fleet.leave(number)
+    times = {name: 1000 * each for name, each in percentiles(seconds).items()}
+    return times, 1000 * here / len(seconds), 1000 * there / len(seconds)
+
+
+def _compare_ways(fleet: fleets.Cluster, roster: int, numbers: Sequence[int]) -> None:
+    """Prints what a question costs by each way; the ratio is of processor time, here and at the roster."""
+    ways: dict[str, Callable[[Sequence[Asked]], Sequence[Any]]] = {
+        "Ray's call": lambda asked: fleet._ask("ask_all", list(asked)),
+        "the line": fleet._ask_all,
+    }
+    print(f"{'at once':>8}  {'asking by':<12}{'milliseconds':>16}{'gateway':>9}{'roster':>8}{'ratio':>8}{'load':>6}")
+    for at_once in numbers:
+        costs: list[float] = []
+        for name, call in ways.items():
+            call([])  # it is connected
+            times, here, there = _asking(fleet, call, roster, at_once)
+            costs.append(here + there)
+            ratio = f"{costs[0] / costs[-1]:>8.1f}" if len(costs) > 1 else f"{'':>8}"
+            print(
+                f"{at_once:>8}  {name:<12}{times['50']:>8.2f}; {times['99']:<6.1f}{here:>9.2f}{there:>8.2f}{ratio}"
+                f"{os.getloadavg()[0]:>6.0f}",
+                flush=True,
+            )
+
+
+def _roster() -> int:
+    """Its process, by the name that Ray gives it."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if b"ray::RosterActor" in (entry / "cmdline").read_bytes():
+                    return int(entry.name)
+    raise SystemExit("the roster's process is not here")
+
+
 async def _connections(port: int, at_once: int) -> list[float]:
     async def connect() -> float:
         began = time.perf_counter()
@@ -90,10 +165,6 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=16)
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 40, 200])
     arguments = parser.parse_args()
-
-    import ray
-    from farlane.fleet.cluster import cluster as fleets
-    from ray.cluster_utils import Cluster
 
     cluster = Cluster(
         initialize_head=True,
@@ -119,9 +190,12 @@ def main() -> int:
     server = multiprocessing.Process(target=_answer, args=(theirs,), daemon=True)
     server.start()
     port = ours.recv()
-    print(f"{arguments.hosts} hosts; milliseconds: median; 99 %")
+    roster = _roster()
+    _compare_ways(fleet, roster, arguments.at_once)
+    print(f"{arguments.hosts} hosts; milliseconds: median; 99 %; processor time of each placement")
     print(
-        f"{'at once':>8}{'at the gateway':>18}{'guest: Hello to answer':>26}{'bare connection':>20}{'ratio':>8}{'load':>6}"
+        f"{'at once':>8}{'at the gateway':>18}{'guest: Hello to answer':>26}{'bare connection':>20}{'ratio':>8}"
+        f"{'gateway':>9}{'roster':>8}{'load':>6}"
     )
     for at_once in arguments.at_once:
         gateway = Gateway("gateway", cluster.address, PORT, quota=1 << 20)
@@ -129,14 +203,19 @@ def main() -> int:
         guests: list[float] = []
         bare: list[float] = []
         asyncio.run(_guests(gateway.url, 1))
+        before = gateway.worked, worked(roster)
         while len(guests) < LEAST:
             guests += asyncio.run(_guests(gateway.url, at_once))
             bare += asyncio.run(_connections(port, at_once))
+        costs = [
+            1000 * (now - then) / len(guests)
+            for now, then in zip((gateway.worked, worked(roster)), before, strict=True)
+        ]
         own, told, other = placing(PORT), percentiles(guests), percentiles(bare)
         print(
             f"{at_once:>8}{own['50']:>10.1f}; {own['99']:<6.1f}{1000 * told['50']:>15.1f}; {1000 * told['99']:<9.1f}"
             f"{1000 * other['50']:>11.1f}; {1000 * other['99']:<7.1f}"
-            f"{statistics.median(guests) / statistics.median(bare):>8.1f}{os.getloadavg()[0]:>6.0f}",
+            f"{statistics.median(guests) / statistics.median(bare):>8.1f}{costs[0]:>9.1f}{costs[1]:>8.1f}{os.getloadavg()[0]:>6.0f}",
             flush=True,
         )
         gateway.stop()

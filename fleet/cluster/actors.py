@@ -22,8 +22,11 @@ from typing import Any
 import ray
 from farlane.backend.commands.serve import SWITCH_SECONDS
 from farlane.backend.device.base import Description
+from farlane.fleet.cluster.line import Exchange, Way
 from farlane.fleet.cluster.starting import open_member
-from farlane.fleet.gateway.roster import Held, Report, Roster, Target, UnknownHost
+from farlane.fleet.gateway.member import NotMoved
+from farlane.fleet.gateway.roster import Held, Place, Report, Roster, Target, UnknownHost
+from farlane.fleet.placement.book import Refused
 from farlane.fleet.placement.hosts import Capacity
 from farlane.fleet.placement.policies import POLICIES
 from ray.exceptions import RayActorError, RayError, RayTaskError
@@ -34,7 +37,7 @@ NAMESPACE = "farlane"
 ROSTER = "roster"
 HOST_PREFIX = "host-"
 REPORT_SECONDS = 1.0
-LOOK_SECONDS = 0.2  # at hosts' ends
+LOOK_SECONDS = 0.2  # between two looks: at hosts' ends, for room
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,16 @@ class Settings:
     policy: str  # of POLICIES
     queue: int
     since: float = 0.0  # seconds since 1970; 0: as it was made
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What has become of a session that was to move."""
+
+    number: int
+    host: str | None  # where it is now; None: it stays, or has ended
+    why: str = ""
+    seconds: float = 0.0  # for which it was held
 
 
 class RosterActor(Roster):
@@ -56,7 +69,12 @@ class RosterActor(Roster):
         self._descriptions: dict[str, list[Description]] = {}
         self._lives: dict[Any, tuple[str, str]] = {}  # a call that lasts as long as the host -> who
         self._lives_lock = threading.Lock()
+        self._exchange = Exchange(ray.util.get_node_ip_address(), self.ask_all)
         threading.Thread(target=self._watch, name="farlane-lives", daemon=True).start()
+
+    def way(self) -> Way:
+        """By which gateways ask for places."""
+        return self._exchange.way
 
     def change(self, policy: str | None, queue: int | None) -> None:
         """None: as it was."""
@@ -142,6 +160,35 @@ class HostActor:
     def end_guest(self, guest: str, why: str) -> None:
         """Ends its sessions."""
         self._member.end_guest(guest, why)
+
+    def move(self, number: int, wait: float) -> Moved:
+        """Sends one of its sessions to the host that the roster chooses, once that has room for it."""
+        deadline = time.monotonic() + wait
+        try:
+            while (place := self._room(number)) is None:
+                if time.monotonic() >= deadline:
+                    self._roster.stop_moving.remote(number)
+                    return Moved(number, None, f"no other host had room for it in {wait:g} s")
+                time.sleep(LOOK_SECONDS)
+        except Refused as refused:
+            return Moved(number, None, str(refused))
+        try:
+            return Moved(number, place.host, "", self._member.move(number, place, wait))
+        except NotMoved as error:
+            self._roster.leave.remote(place.number)
+            return Moved(number, None, str(error))
+
+    def _room(self, number: int) -> Place | None:
+        """Raises Refused."""
+        try:
+            place: Place | None = ray.get(self._roster.move.remote(number))
+            return place
+        except RayTaskError as error:
+            raise error.cause from None
+
+    def awaited(self) -> int:
+        """Sessions that have moved, and whose guests have not been led on yet."""
+        return self._member.awaited
 
     def last(self, incarnation: str) -> None:
         """Returns once the host has stopped. Raises ValueError: it is another one by now."""

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ray
 from farlane.backend.device.base import Description
-from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, RosterActor
+from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, Moved, RosterActor
 from farlane.fleet.cluster.batching import Batches
+from farlane.fleet.cluster.line import Line, Lost
 from farlane.fleet.gateway.gateway import Unavailable
 from farlane.fleet.gateway.roster import InQueue, NotYet, Place, State
 from farlane.fleet.placement.book import Limits, Refused
@@ -76,6 +77,7 @@ class Cluster:
         self._lock = threading.Lock()
         self._hosts: dict[str, Any] = {}
         self._asks: Batches[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Batches(self._ask_all)
+        self._line: Line[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Line(lambda: self._ask("way"))
         self._starting: dict[Any, str] = {}  # a call that each host answers once it has begun
 
     @classmethod
@@ -154,9 +156,15 @@ class Cluster:
                 case found:
                     return found
 
-    def _ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> list[Place | InQueue | Refused | NotYet]:
-        found: list[Place | InQueue | Refused | NotYet] = self._ask("ask_all", list(asked))
-        return found
+    def _ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> Sequence[Place | InQueue | Refused | NotYet]:
+        deadline = time.monotonic() + ROSTER_SECONDS
+        while True:
+            try:
+                return self._line.ask(asked)
+            except Lost as error:
+                if time.monotonic() >= deadline:
+                    raise FleetError(f"the fleet's roster does not answer: {error}") from None
+                time.sleep(PAUSE_SECONDS)
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
         found: dict[int, Place | InQueue | None] = self._ask("news", numbers)
@@ -172,6 +180,24 @@ class Cluster:
     def set_open(self, name: str, is_open: bool) -> None:
         """Raises UnknownHost."""
         self._ask("set_open", name, is_open)
+
+    def move_sessions(self, name: str, wait: float) -> Iterator[Moved]:
+        """Sends the sessions of a host to others, one after the other. Raises FleetError: it does not answer."""
+        for number in self._ask("numbers_on", name):
+            yield self._ask_host(name, "move", number, wait, seconds=None)
+
+    def awaited(self, name: str, wait: float) -> int:
+        """Sessions that have moved from there, and whose guests have not been led on in so many seconds. Raises FleetError."""
+        deadline = time.monotonic() + wait
+        while (left := int(self._ask_host(name, "awaited"))) and time.monotonic() < deadline:
+            time.sleep(PAUSE_SECONDS)
+        return left
+
+    def _ask_host(self, name: str, method: str, *arguments: Any, seconds: float | None = CALL_SECONDS) -> Any:
+        try:
+            return ray.get(getattr(self._host(name), method).remote(*arguments), timeout=seconds)
+        except (RayActorError, GetTimeoutError, ValueError) as error:
+            raise FleetError(f"the host {name} does not answer: {str(error).splitlines()[0]}") from None
 
     def host_gone(self, place: Place) -> None:
         with self._lock:

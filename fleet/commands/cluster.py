@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from farlane.backend.commands.admin import parse_admin, require_protection
 from farlane.backend.commands.serve import SWITCH_SECONDS
-from farlane.backend.commands.sizes import parse_bytes, parse_count, parse_priority
+from farlane.backend.commands.sizes import parse_bytes, parse_count, parse_priority, parse_seconds
 from farlane.backend.security.folder import Folder, SecurityError, default_folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import Endpoint, EndpointError, parse
@@ -93,9 +93,19 @@ def add_parts(parts: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         ("drain", "send no more sessions to a host; those that it has go on"),
         ("undrain", "send sessions there again"),
     ):
-        part = add_part(parts, name, text, (f"farlane fleet {name} h1", f"{text}: the one that is named h1"))
+        moving = ("farlane fleet drain host-1 --move", "empty it: its sessions go on at other hosts")
+        examples = [(f"farlane fleet {name} host-1", f"{text}: the one that is named host-1")]
+        part = add_part(parts, name, text, *examples, *([moving] if name == "drain" else []))
         _add_address(part)
         part.add_argument("host", help="its name, as `farlane fleet status` shows it")
+        if name == "drain":
+            part.add_argument(
+                "--move", action="store_true", help="send the sessions that it has to other hosts, where they go on"
+            )
+            part.add_argument(
+                "--wait", type=parse_seconds, default=10.0, metavar="SECONDS",
+                help="how long a session's work may take to come to the end of a group, with --move (default: 10)",
+            )  # fmt: skip
     _add_address(mapping.add_part(parts))
 
 
@@ -162,7 +172,29 @@ def _act(arguments: argparse.Namespace, endpoints: list[Endpoint], folder: Folde
         showing.watch(fleet.state, fleet.hosts, out)
     else:
         fleet.set_open(arguments.host, arguments.part == "undrain")
+        if arguments.part == "drain" and arguments.move:
+            return _move(fleet, arguments.host, arguments.wait, out)
     return 0
+
+
+def _move(fleet: Cluster, host: str, wait: float, out: TextIO) -> int:
+    """The exit status: 1 where sessions stay."""
+    moved = stay = 0
+    for each in fleet.move_sessions(host, wait):
+        if each.host is None:
+            stay += 1
+            print(f"farlane: session {each.number} stays at {host}: {each.why}", file=sys.stderr)
+        else:
+            moved += 1
+            print(f"session {each.number} is at {each.host} now; it was held for {each.seconds:.3f} s", file=out)
+    print(f"{moved} of {moved + stay} sessions have moved from {host}", file=out)
+    if away := fleet.awaited(host, wait):
+        print(
+            f"farlane: {away} of their programs do not know it yet, and find their session through {host}: it must stay as long as "
+            "they may be away (--grace)",
+            file=sys.stderr,
+        )
+    return 1 if stay or away else 0
 
 
 def _start(arguments: argparse.Namespace, encrypted: bool, out: TextIO) -> Cluster:

@@ -40,6 +40,7 @@ log = logging.getLogger("farlane.gateway")
 
 COMING_SECONDS = 30.0  # for a guest to come to its host
 REACH_SECONDS = 3.0  # for a host to take a connection; one that is lost is tried again after a second
+FRESH_SECONDS = 0.05  # for a host that has taken a connection: guests that come together are led to it by one look
 LOOK_SECONDS = 0.2  # between two looks at the queue, while guests wait
 JUDGE_SECONDS = 0.5  # between two looks at who may still stay
 ATTEMPTS = 3  # to find a host that is there
@@ -81,6 +82,9 @@ class _Nothing:
     def open(self, *arguments: Any, **named: Any) -> NoReturn:
         raise AssertionError("a gateway opens no session")
 
+    def reopen(self, *arguments: Any, **named: Any) -> NoReturn:
+        raise AssertionError("a gateway opens no session")
+
     def close(self) -> None:
         pass
 
@@ -119,6 +123,7 @@ class Gateway(Host):
         self._fleet = fleet
         self._load = load
         self._guests: dict[int, _Guest] = {}
+        self._reached: dict[str, float] = {}  # when a host has last taken a connection, by its URL
         self._waiting_lock = threading.Lock()
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="farlane-gateway", daemon=True)
@@ -167,9 +172,10 @@ class Gateway(Host):
             began = time.perf_counter()
             place, waited = self._place(request, together, applicant.patience)
             try:
-                _reach(place.target.url)
+                self._reach(place.target.url)
             except OSError as error:
                 log.warning("the host %s takes no connection: %s", place.host, error.strerror or error)
+                self._reached.pop(place.target.url, None)
                 self._fleet.host_gone(place)
                 continue
             ticket = self._ticket(place, request, terms, applicant)
@@ -183,6 +189,15 @@ class Gateway(Host):
         self._closed.set()
         self._watcher.join()
         super().close()
+
+    def _reach(self, url: str) -> None:
+        """The host's machine is there, and its process listens. Raises OSError."""
+        if time.monotonic() - self._reached.get(url, -math.inf) < FRESH_SECONDS:
+            return
+        found = hosturl.parse(url)
+        assert isinstance(found, hosturl.TcpUrl)
+        socket.create_connection((found.host, found.port), REACH_SECONDS).close()
+        self._reached[url] = time.monotonic()
 
     def _ticket(self, place: Place, request: Request, terms: Terms, applicant: Applicant) -> Ticket:
         guest, limits = applicant.guest, applicant.limits
@@ -268,10 +283,3 @@ class Gateway(Host):
                     if guest is not None and guest.news != said:
                         guest.news = said
                         guest.wake()
-
-
-def _reach(url: str) -> None:
-    """The host's machine is there, and its process listens. Raises OSError."""
-    found = hosturl.parse(url)
-    assert isinstance(found, hosturl.TcpUrl)
-    socket.create_connection((found.host, found.port), REACH_SECONDS).close()

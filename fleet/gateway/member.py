@@ -1,6 +1,7 @@
 """A host of a fleet: an ordinary host that takes only the sessions that a gateway sends, and reports them.
 
-Owns its endpoint, its certificate and the list of its sessions. The certificate is made at its start, and its key stays
+Sends its sessions to other hosts of the fleet: the host that a session goes to takes it by a ticket, as it takes a guest,
+over the same endpoint. Owns its endpoint, its certificate and the list of its sessions. The certificate is made at its start, and its key stays
 in a temporary folder of its own, which goes with it: guests know it from the gateway, byte for byte, so that nothing has to sign it.
 
 Locking: one lock around the sessions' requests.
@@ -8,28 +9,39 @@ Locking: one lock around the sessions' requests.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import secrets
 import shutil
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from farlane.backend.commands import session as sessions
+from farlane.backend.device.saved import Unsaveable
 from farlane.backend.host.greeting import Reason, Refused
 from farlane.backend.host.host import Host
 from farlane.backend.host.metrics import DEVICE_TIME
 from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder
-from farlane.backend.security.tickets import KEY_BYTES, Ticket, Tickets
+from farlane.backend.security.tickets import KEY_BYTES, Ticket, Tickets, seal
 from farlane.backend.server.edge import Edge
-from farlane.backend.server.endpoint import TcpEndpoint
-from farlane.fleet.gateway.roster import Held, Report, Target
+from farlane.backend.server.endpoint import TcpEndpoint, UnixEndpoint
+from farlane.fleet.gateway.roster import Held, Place, Report, Target
 from farlane.fleet.placement.hosts import Capacity, Request
 
 STOP_SECONDS = 5.0
+LOOK_SECONDS = 0.02  # between two looks whether a guest has come
+MOVE_SECONDS = 600.0  # for a session's memory to go to its new host, and for its guest to go there
+
+
+class NotMoved(Exception):
+    """The session goes on where it is; the message is for the user."""
 
 
 class Member:
@@ -57,12 +69,14 @@ class Member:
         try:
             folder = self._secure(address) if encrypted else None
             self._edge = Edge(host, folder, grace, tickets=self._tickets)
-            (endpoint,) = self._edge.listen([TcpEndpoint(address, 0, encrypted)])
+            self._socket = UnixEndpoint(str(self._folder / "sessions.sock"))  # by which it gives its sessions away
+            endpoint, _ = self._edge.listen([TcpEndpoint(address, 0, encrypted), self._socket])
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         shown = b"" if folder is None else _der(folder.certificate)
-        self.target = Target(str(endpoint), shown, key)
+        authority = b"" if folder is None else folder.authority.read_bytes()
+        self.target = Target(str(endpoint), shown, key, authority)
 
     @property
     def capacity(self) -> Capacity:
@@ -74,6 +88,37 @@ class Member:
         assert self._edge.gate is not None
         for name in self._tickets.of_guest(guest):
             self._edge.gate.end(name, why)
+
+    def move(self, number: int, place: Place, wait: float) -> float:
+        """Sends a session to another host; gives for how many seconds it was held. Its guest follows by itself.
+
+        Args:
+            wait: for so many seconds its work may take to come to the end of a group.
+
+        Raises:
+            NotMoved: the session goes on here.
+        """
+        ticket, name = self._open(number, time.monotonic() + wait)
+        expires = math.ceil(time.time() + MOVE_SECONDS)
+        moving = dataclasses.replace(ticket, number=place.number, expires=expires, moves=True)
+        target = place.target
+        with tempfile.NamedTemporaryFile(dir=self._folder) as authority:
+            authority.write(target.authority)
+            authority.flush()
+            signed = Path(authority.name) if target.authority else None
+            shown = sessions.Ticket(seal(moving, target.key), target.certificate, signed)
+            try:
+                _, figures, _ = sessions.move(
+                    str(self._socket), name, target.url, wait=wait, guests=target.url, ticket=shown
+                )
+            except (sessions.Failed, Unsaveable) as error:
+                raise NotMoved(str(error)) from None
+        return figures.paused
+
+    @property
+    def awaited(self) -> int:
+        """Sessions that have moved, and whose guests have not been led on yet: the host must stay for them."""
+        return self._edge.awaited
 
     def held(self) -> list[Held]:
         with self._lock:
@@ -100,6 +145,20 @@ class Member:
         self._edge.stop(STOP_SECONDS)
         self.host.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _open(self, number: int, deadline: float) -> tuple[Ticket, str]:
+        """An open session's ticket, and its name here. Raises NotMoved."""
+        gate = self._edge.gate
+        assert gate is not None
+        while True:
+            ticket = self._tickets.of_session(number)
+            if ticket is None and self._tickets.is_over(number):
+                raise NotMoved("it has ended")
+            if ticket is not None and (name := gate.session_of(ticket.name)) is not None:
+                return ticket, name
+            if time.monotonic() >= deadline:
+                raise NotMoved("its guest has not come yet")
+            time.sleep(LOOK_SECONDS)
 
     def _take(self, ticket: Ticket) -> None:
         """Raises Refused: what the host has is reserved. The fleet's account may be wrong for a moment; this one is not."""

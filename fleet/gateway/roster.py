@@ -30,6 +30,7 @@ class Target:
     url: str
     certificate: bytes = b""  # DER: what it shows, where its URL is encrypted
     key: bytes = field(default=b"", repr=False)  # what tickets for it are signed with
+    authority: bytes = b""  # PEM: which has signed the certificate, for hosts that send it sessions
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ class Roster:
         self._hosts: dict[str, _Known] = {}
         self._since: dict[int, float] = {}  # when a placed session was last known of, by its number
         self._looked: dict[int, float] = {}  # when a waiting one was last asked for
+        self._moving: dict[int, float] = {}  # when one that is to move has last asked for room
         self._placed = self._lost = self._lapsed = 0
         self._decisions: list[float] = []
 
@@ -215,6 +217,31 @@ class Roster:
             except KeyError:
                 return
             self._advanced(advanced)
+
+    def numbers_on(self, name: str) -> list[int]:
+        """Of the sessions that are placed on a host, those among them whose guests are on their way. Raises UnknownHost."""
+        with self._lock:
+            if name not in self._hosts:
+                raise UnknownHost(name)
+            return [each.number for each in self._book.placed_on(name)]
+
+    def move(self, number: int) -> Place | None:
+        """Room at another host for a session that is placed, besides what it has; by another number, and not for long: it
+        lapses as any that its host does not know of. None: there is none yet; room is kept for it while it asks again.
+        Raises book.Refused."""
+        with self._lock:
+            found = self._book.move(number)
+            if isinstance(found, Placed):
+                self._moving.pop(number, None)
+                return self._place(found, count=False)
+            self._moving[number] = self._clock()
+            return None
+
+    def stop_moving(self, number: int) -> None:
+        """It does not ask any more."""
+        with self._lock:
+            self._moving.pop(number, None)
+            self._advanced(self._book.stop_moving(number, self._clock()))
 
     # What hosts say.
 
@@ -310,3 +337,5 @@ class Roster:
     def _sweep(self, now: float) -> None:
         for number in [number for number, at in self._looked.items() if now - at > WAITING_SECONDS]:
             self.leave(number)
+        for number in [number for number, at in self._moving.items() if now - at > WAITING_SECONDS]:
+            self.stop_moving(number)

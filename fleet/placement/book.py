@@ -5,7 +5,7 @@ policy (pack, spread, locality) where a session goes and `shares.order` who goes
 what time it is. The sum of what is reserved on a host never exceeds what the host has.
 
 A large session could wait for ever while small ones fill each gap. One that has waited `patience` seconds has a host earmarked:
-new sessions no longer go there, until it has room for it.
+new sessions no longer go there, until it has room for it. So has one that is to move to another host, at once.
 
 Locking: none. One caller at a time.
 """
@@ -107,6 +107,7 @@ class Book:
         self._on: dict[str, dict[int, Placed]] = {}  # the same, by host
         self._waiting: dict[int, tuple[Waiting, float]] = {}  # with the time of its arrival
         self._earmarks: dict[str, _Earmark] = {}  # by owner: one at a time
+        self._moving: dict[int, _Earmark] = {}  # of sessions that are to move, by the numbers that they have
 
     @property
     def sessions(self) -> int:
@@ -155,6 +156,7 @@ class Book:
         self._on.pop(name, None)
         for placed in lost:
             del self._placed[placed.number]
+            self._moving.pop(placed.number, None)
             self._account(placed.request.owner).count(placed.request, -1)
         self.hosts.remove(name)
         self._drop_earmarks(row)
@@ -185,6 +187,38 @@ class Book:
         self._account(request.owner).waiting.setdefault(request.priority, deque()).append(each)
         return Queued(each.number)
 
+    def move(self, number: int) -> Placed | Queued:
+        """Room for a placed session at another host, besides the room that it has, and beyond its owner's limits.
+
+        Where no host has room, one is earmarked for it: it asks again until that has, or stops.
+
+        Raises:
+            Refused: no other host is large enough, or there is no such session.
+        """
+        placed = self._placed.get(number)
+        if placed is None:
+            raise Refused("the session has ended")
+        own, earmark = self.hosts.row(placed.host), self._moving.get(number)
+        if earmark is None:
+            self._numbers += 1
+        each = Waiting(self._numbers if earmark is None else earmark.number, placed.request)
+        fits = self.hosts.fits(placed.request)
+        fits[own] = False
+        if (found := self._choose(each, fits)) is not None:
+            self._moving.pop(number, None)
+            return found
+        if earmark is None:
+            row = self._row_to_keep(placed.request, {own})
+            if row is None:
+                raise Refused("no other open host of the fleet is large enough, or they are kept for others that wait")
+            self._moving[number] = _Earmark(each.number, row)
+        return Queued(each.number)
+
+    def stop_moving(self, number: int, now: float) -> list[Placed]:
+        """A session asks for no room at another host any more: gives those of the queue that go on. Nothing happens where it
+        has not."""
+        return [] if self._moving.pop(number, None) is None else self._advance(now)
+
     def place_of(self, number: int) -> int:
         """The place in the queue, as things are now: 1 is the next. Raises KeyError."""
         return self.places()[number]
@@ -200,6 +234,7 @@ class Book:
             self._dequeue(self._waiting[number][0])
         else:
             placed = self._placed.pop(number)
+            self._moving.pop(number, None)
             del self._on[placed.host][number]
             self.hosts.release(self.hosts.row(placed.host), placed.request)
             self._account(placed.request.owner).count(placed.request, -1)
@@ -228,12 +263,17 @@ class Book:
         return placed
 
     def _place(self, each: Waiting) -> Placed | None:
-        request = each.request
-        account = self._account(request.owner)
-        if not account.admits(request):
+        if not self._account(each.request.owner).admits(each.request):
             return None
-        fits = self.hosts.fits(request)
-        for earmark in self._earmarks.values():
+        placed = self._choose(each, self.hosts.fits(each.request))
+        if placed is not None and each.number in self._waiting:
+            self._dequeue(each)
+        return placed
+
+    def _choose(self, each: Waiting, fits: Mask) -> Placed | None:
+        """Reserves room at one of these hosts; None: all that have it are earmarked for others."""
+        request = each.request
+        for earmark in (*self._earmarks.values(), *self._moving.values()):
             if earmark.number != each.number:
                 fits[earmark.row] = False
         if not fits.any():
@@ -241,11 +281,9 @@ class Book:
         row = self.policy(request, self.hosts, fits)
         missing = tuple(image for image in request.images if not self.hosts.holds(row, image))
         self.hosts.reserve(row, request)
-        account.count(request, 1)
+        self._account(request.owner).count(request, 1)
         placed = Placed(each.number, request, self.hosts.name(row), missing)
         self._note(placed)
-        if each.number in self._waiting:
-            self._dequeue(each)
         return placed
 
     def _note(self, placed: Placed) -> None:
@@ -256,12 +294,15 @@ class Book:
         owner = each.request.owner
         if owner in self._earmarks or now - self._waiting[each.number][1] < self._patience:
             return
-        rows = np.flatnonzero(self.hosts.able(each.request))
-        taken = {earmark.row for earmark in self._earmarks.values()}
-        rows = rows[[int(row) not in taken for row in rows]]
-        if rows.size:
-            row = int(rows[np.argmax(self.hosts.free_memory[rows])])
+        if (row := self._row_to_keep(each.request, set())) is not None:
             self._earmarks[owner] = _Earmark(each.number, row)
+
+    def _row_to_keep(self, request: Request, others: set[int]) -> int | None:
+        """The host with the most free memory of those that are able, and kept for nothing else; none of `others`."""
+        taken = others | {earmark.row for earmark in (*self._earmarks.values(), *self._moving.values())}
+        rows = np.flatnonzero(self.hosts.able(request))
+        rows = rows[[int(row) not in taken for row in rows]]
+        return int(rows[np.argmax(self.hosts.free_memory[rows])]) if rows.size else None
 
     def _is_behind(self, request: Request) -> bool:
         """Whether others of its owner wait, which it must not overtake."""
@@ -279,6 +320,7 @@ class Book:
 
     def _drop_earmarks(self, row: int) -> None:
         self._earmarks = {owner: earmark for owner, earmark in self._earmarks.items() if earmark.row != row}
+        self._moving = {number: earmark for number, earmark in self._moving.items() if earmark.row != row}
 
     def _account(self, owner: str) -> _Account:
         return self._accounts.setdefault(owner, _Account(self._limits.get(owner, Limits())))

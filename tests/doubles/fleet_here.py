@@ -12,6 +12,8 @@ from farlane.backend.security import certificates, tokens
 from farlane.backend.security.folder import Folder
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import TcpEndpoint
+from farlane.backend.workers.pool import WorkerPool
+from farlane.backend.workers.processes import SessionProcesses
 from farlane.fleet.gateway.gateway import Gateway
 from farlane.fleet.gateway.member import Member
 from farlane.fleet.gateway.roster import SETTLING_SECONDS, InQueue, NotYet, Place, Roster
@@ -26,16 +28,24 @@ class FleetHere:
     """Args:
     folder: where the gateway's certificate and tokens are made; None: nothing is encrypted.
     sessions: of each host at once.
+    processes: each session has one of its own, as on a host of several machines.
     """
 
     def __init__(
-        self, hosts: int = 2, device: str = "null", folder: Path | None = None, sessions: int = 4, grace: float = 0.0
+        self,
+        hosts: int = 2,
+        device: str = "null",
+        folder: Path | None = None,
+        sessions: int = 4,
+        grace: float = 0.0,
+        processes: bool = False,
     ) -> None:
         self.roster = Roster(spread.choose)
         self.members: dict[str, Member] = {}
         self.places: list[Place] = []  # where sessions were led, in their order
         for number in range(hosts):
-            host = Host(registry.open_device(device), session_limit=sessions)
+            opened = SessionProcesses(WorkerPool(device, confined=True)) if processes else registry.open_device(device)
+            host = Host(opened, session_limit=sessions)
             name = f"h{number}"
             member = Member(name, host, "127.0.0.1", encrypted=folder is not None, grace=grace, gone=self.roster.leave)
             self.members[name] = member
@@ -70,6 +80,15 @@ class FleetHere:
     def access(self, token: str) -> dict[str, str]:
         assert self.folder is not None
         return {"FARLANE_CA": str(self.folder.authority), "FARLANE_TOKEN": token}
+
+    def drain(self, name: str) -> list[str]:
+        """Sends the sessions of a host to others; where they are now."""
+        self.roster.set_open(name, False)
+        places = [(number, self.roster.move(number)) for number in self.roster.numbers_on(name)]
+        for number, place in places:
+            assert place is not None, "there is room"
+            self.members[name].move(number, place, 10.0)
+        return [place.host for _, place in places if place is not None]
 
     def close(self) -> None:
         self.stop_gateway()

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.fleet, pytest.mark.timeout(300)]
 
 PROGRAMS = Path(__file__).parent / "programs"
 STORE_BYTES = 80 << 20  # of each node's objects, of which there are few
-HOST_OPTIONS = ("--device", "sim", "--sessions", "8", "--grace", "0", "--no-analyze")
+HOST_OPTIONS = ("--device", "sim", "--sessions", "8", "--no-analyze")
 UNAVAILABLE = "error 46"
 
 
@@ -63,8 +63,8 @@ class Fleet:
         with os.fdopen(read) as ready:
             return ready.readline().strip()
 
-    def up(self, *arguments: str, workers: str = "thread") -> str:
-        options = (*HOST_OPTIONS, "--workers", workers)
+    def up(self, *arguments: str, workers: str = "thread", grace: int = 0) -> str:
+        options = (*HOST_OPTIONS, "--workers", workers, "--grace", str(grace))
         return self.gateway("up", "--hosts", "2", "--per-host", "place=1", *arguments, "--", *options)
 
     def state(self) -> dict[str, Any]:
@@ -141,6 +141,10 @@ def test_a_drained_host_keeps_its_sessions_and_gets_none(running: Fleet, url: st
     after = [Steady(guest, steady) for _ in range(2)]
     found = running.hosts()
     assert (found["host-0"]["is_open"], found["host-0"]["sessions"], found["host-1"]["sessions"]) == (False, 1, 3)
+    refused = running.farlane("drain", "host-0", "--move")
+    assert (refused.returncode, refused.stdout) == (1, "0 of 1 sessions have moved from host-0\n")
+    assert "stays at host-0" in refused.stderr
+    assert "has no --grace" in refused.stderr
     assert [session.let_go()[:2] for session in before + after] == [(0, "PASS\n")] * 4
     assert running.farlane("undrain", "host-0").returncode == 0
     eventually(lambda: running.hosts()["host-1"]["sessions"] == 0)
@@ -231,7 +235,7 @@ def test_a_node_that_dies_takes_its_sessions_alone(running: Fleet, url: str, ste
     assert Steady(guest, steady).let_go()[0] == 0
 
 
-def test_tls_and_sessions_in_processes_of_their_own(steady: str, tmp_path: Path) -> None:
+def test_tls_and_sessions_in_processes_of_their_own_which_move(steady: str, tmp_path: Path) -> None:
     folder = tmp_path / "gateway"
     made = subprocess.run(
         [sys.executable, "-m", "farlane.frontend.cli", "host", "init", "--folder", str(folder)],
@@ -240,11 +244,20 @@ def test_tls_and_sessions_in_processes_of_their_own(steady: str, tmp_path: Path)
     token = made.stdout.partition("FARLANE_TOKEN=")[2].split()[0]
     fleet = Fleet(folder)
     try:
-        url = fleet.up(workers="process")
+        url = fleet.up("--policy", "spread", workers="process", grace=30)
         access = {"FARLANE_CA": str(folder / "ca.pem"), "FARLANE_TOKEN": token}
-        session = Steady(Guest(url, access=access), steady)
+        eventually(lambda: len(fleet.hosts()) == 2)
+        sessions = [Steady(Guest(url, access=access), steady) for _ in range(4)]
         assert {host["url"].partition(":")[0] for host in fleet.hosts().values()} == {"farlane+tls"}
-        assert session.let_go()[:2] == (0, "PASS\n")
+        moved = fleet.farlane("drain", "host-0", "--move")
+        assert (moved.returncode, moved.stderr) == (0, ""), moved.stderr
+        assert moved.stdout.count("is at host-1 now; it was held for") == 2
+        assert moved.stdout.endswith("2 of 2 sessions have moved from host-0\n")
+        eventually(lambda: [host["sessions"] for host in fleet.hosts().values()] == [0, 4])
+        ended = [session.let_go() for session in sessions]
+        assert [each[:2] for each in ended] == [(0, "PASS\n")] * 4, ended
+        assert sorted(errors.count("was resumed after") for _, _, errors in ended) == [0, 0, 1, 1]
+        assert fleet.state()["lost"] == 0
         with pytest.raises(AssertionError, match="shows no token"):
             Steady(Guest(url, access={"FARLANE_CA": access["FARLANE_CA"]}), steady)
     finally:

@@ -7,7 +7,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SavedSession(_message.Message):
-    __slots__ = ("version", "host_version", "session", "secret", "owner", "program", "pid", "tape_version", "quota", "payload_bytes", "capability", "saved_at", "messages", "replay", "device", "images", "modules", "functions", "variables", "streams", "events", "payloads", "poisoned", "poisoned_ranges", "pages")
+    __slots__ = ("version", "host_version", "session", "secret", "owner", "program", "pid", "tape_version", "quota", "payload_bytes", "capability", "saved_at", "messages", "replay", "device", "process", "images", "modules", "functions", "variables", "streams", "events", "payloads", "poisoned", "poisoned_ranges", "pages")
+    class Process(_message.Message):
+        __slots__ = ("certificate", "key", "token")
+        CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        TOKEN_FIELD_NUMBER: _ClassVar[int]
+        certificate: bytes
+        key: bytes
+        token: str
+        def __init__(self, certificate: _Optional[bytes] = ..., key: _Optional[bytes] = ..., token: _Optional[str] = ...) -> None: ...
     class Messages(_message.Message):
         __slots__ = ("received", "first", "unconfirmed")
         RECEIVED_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +230,7 @@ class SavedSession(_message.Message):
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     REPLAY_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
     IMAGES_FIELD_NUMBER: _ClassVar[int]
     MODULES_FIELD_NUMBER: _ClassVar[int]
     FUNCTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -246,6 +256,7 @@ class SavedSession(_message.Message):
     messages: SavedSession.Messages
     replay: SavedSession.Replay
     device: SavedSession.DeviceState
+    process: SavedSession.Process
     images: _containers.RepeatedCompositeFieldContainer[SavedSession.Image]
     modules: _containers.RepeatedCompositeFieldContainer[SavedSession.Module]
     functions: _containers.RepeatedCompositeFieldContainer[SavedSession.Function]
@@ -256,7 +267,7 @@ class SavedSession(_message.Message):
     poisoned: _containers.RepeatedCompositeFieldContainer[SavedSession.Poisoned]
     poisoned_ranges: _containers.RepeatedCompositeFieldContainer[SavedSession.PoisonedRange]
     pages: _containers.RepeatedCompositeFieldContainer[SavedSession.PageRun]
-    def __init__(self, version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., secret: _Optional[bytes] = ..., owner: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., tape_version: _Optional[int] = ..., quota: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., capability: _Optional[str] = ..., saved_at: _Optional[int] = ..., messages: _Optional[_Union[SavedSession.Messages, _Mapping]] = ..., replay: _Optional[_Union[SavedSession.Replay, _Mapping]] = ..., device: _Optional[_Union[SavedSession.DeviceState, _Mapping]] = ..., images: _Optional[_Iterable[_Union[SavedSession.Image, _Mapping]]] = ..., modules: _Optional[_Iterable[_Union[SavedSession.Module, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[SavedSession.Function, _Mapping]]] = ..., variables: _Optional[_Iterable[_Union[SavedSession.Variable, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[SavedSession.Stream, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[SavedSession.Event, _Mapping]]] = ..., payloads: _Optional[_Iterable[_Union[SavedSession.Payload, _Mapping]]] = ..., poisoned: _Optional[_Iterable[_Union[SavedSession.Poisoned, _Mapping]]] = ..., poisoned_ranges: _Optional[_Iterable[_Union[SavedSession.PoisonedRange, _Mapping]]] = ..., pages: _Optional[_Iterable[_Union[SavedSession.PageRun, _Mapping]]] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., secret: _Optional[bytes] = ..., owner: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., tape_version: _Optional[int] = ..., quota: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., capability: _Optional[str] = ..., saved_at: _Optional[int] = ..., messages: _Optional[_Union[SavedSession.Messages, _Mapping]] = ..., replay: _Optional[_Union[SavedSession.Replay, _Mapping]] = ..., device: _Optional[_Union[SavedSession.DeviceState, _Mapping]] = ..., process: _Optional[_Union[SavedSession.Process, _Mapping]] = ..., images: _Optional[_Iterable[_Union[SavedSession.Image, _Mapping]]] = ..., modules: _Optional[_Iterable[_Union[SavedSession.Module, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[SavedSession.Function, _Mapping]]] = ..., variables: _Optional[_Iterable[_Union[SavedSession.Variable, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[SavedSession.Stream, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[SavedSession.Event, _Mapping]]] = ..., payloads: _Optional[_Iterable[_Union[SavedSession.Payload, _Mapping]]] = ..., poisoned: _Optional[_Iterable[_Union[SavedSession.Poisoned, _Mapping]]] = ..., poisoned_ranges: _Optional[_Iterable[_Union[SavedSession.PoisonedRange, _Mapping]]] = ..., pages: _Optional[_Iterable[_Union[SavedSession.PageRun, _Mapping]]] = ...) -> None: ...
 
 class SavedFolder(_message.Message):
     __slots__ = ("session", "packs")
@@ -278,18 +289,22 @@ class SavedFolder(_message.Message):
 class SaveRequest(_message.Message):
     __slots__ = ("begin", "have", "start", "kept", "taken")
     class Begin(_message.Message):
-        __slots__ = ("session", "leave", "wait_seconds", "rounds", "to")
+        __slots__ = ("session", "leave", "wait_seconds", "rounds", "to", "token", "certificate")
         SESSION_FIELD_NUMBER: _ClassVar[int]
         LEAVE_FIELD_NUMBER: _ClassVar[int]
         WAIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
         ROUNDS_FIELD_NUMBER: _ClassVar[int]
         TO_FIELD_NUMBER: _ClassVar[int]
+        TOKEN_FIELD_NUMBER: _ClassVar[int]
+        CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
         session: str
         leave: bool
         wait_seconds: float
         rounds: int
         to: str
-        def __init__(self, session: _Optional[str] = ..., leave: bool = ..., wait_seconds: _Optional[float] = ..., rounds: _Optional[int] = ..., to: _Optional[str] = ...) -> None: ...
+        token: str
+        certificate: bytes
+        def __init__(self, session: _Optional[str] = ..., leave: bool = ..., wait_seconds: _Optional[float] = ..., rounds: _Optional[int] = ..., to: _Optional[str] = ..., token: _Optional[str] = ..., certificate: _Optional[bytes] = ...) -> None: ...
     BEGIN_FIELD_NUMBER: _ClassVar[int]
     HAVE_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]

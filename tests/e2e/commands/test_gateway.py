@@ -144,6 +144,29 @@ def test_tls_and_tokens(program: str, encrypted: FleetHere) -> None:
     assert len(encrypted.places) == 2
 
 
+def test_a_drained_hosts_sessions_move_and_may_move_again(steady: str, tmp_path: Path) -> None:
+    """By TLS, with sessions in processes of their own: no program notices more than a longer call."""
+    fleet = FleetHere(folder=tmp_path / "gateway", grace=20.0, device="sim", processes=True)
+    try:
+        access = fleet.access(fleet.token("alice", sessions=2, memory=64 << 20))
+        sessions = [Steady(Guest(fleet.url, access=access), steady) for _ in range(2)]
+        before = [place.host for place in fleet.places]
+        assert sorted(before) == ["h0", "h1"]
+        assert fleet.drain("h0") == ["h1"]
+        eventually(lambda: not fleet.members["h0"].held())
+        assert len(fleet.members["h1"].held()) == 2
+        eventually(lambda: fleet.members["h0"].awaited == 0)
+        fleet.roster.set_open("h0", True)
+        assert fleet.drain("h1") == ["h0", "h0"]
+        eventually(lambda: [host.sessions for host in fleet.roster.state().hosts] == [2, 0])
+        for session, moves in zip(sessions, [2, 1] if before[0] == "h0" else [1, 2], strict=True):
+            status, output, errors = session.let_go()
+            assert (status, output, errors.count("was resumed after")) == (0, "PASS\n", moves), errors
+        eventually(lambda: all(host.free_memory == host.capacity.memory for host in fleet.roster.state().hosts))
+    finally:
+        fleet.close()
+
+
 def test_a_token_that_is_revoked_ends_its_sessions_on_their_hosts(steady: str, encrypted: FleetHere) -> None:
     alice, bob = (
         Steady(Guest(encrypted.url, access=encrypted.access(encrypted.token(name))), steady)

@@ -265,10 +265,14 @@ def session_command(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("way", ["started anew", "the same"])
-def test_a_program_goes_on_with_a_restored_session(programs: dict[str, str], tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "workers"), [("started anew", "thread"), ("the same", "thread"), ("started anew", "process")]
+)
+def test_a_program_goes_on_with_a_restored_session(
+    programs: dict[str, str], tmp_path: Path, way: str, workers: str
+) -> None:
     port, saved = free_port(), str(tmp_path / "saved")
-    listen = ("--listen", f"grpc://127.0.0.1:{port}", "--workers", "thread")
+    listen = ("--listen", f"grpc://127.0.0.1:{port}", "--workers", workers)
     with EmbeddedHost("sim", extra=listen) as first:
         process = start(Guest(f"grpc://127.0.0.1:{port}", "grpc"), programs["patient"], "150", "4000000")
         process.send_signal(signal.SIGSTOP)  # however slow this machine is, the program has not ended yet
@@ -290,17 +294,27 @@ def test_a_program_goes_on_with_a_restored_session(programs: dict[str, str], tmp
     assert "was resumed after" in errors
 
 
-def test_a_program_moves_to_another_host_and_back(programs: dict[str, str]) -> None:
-    ports = free_port(), free_port()
-    first, second = (
-        EmbeddedHost("sim", extra=("--listen", f"grpc://127.0.0.1:{port}", "--workers", "thread")) for port in ports
-    )
+@pytest.mark.parametrize(
+    ("way", "workers"), [("tcp", "thread"), ("tls", "thread"), ("tcp", "process"), ("tls", "process")]
+)
+def test_a_program_moves_to_another_host_and_back(
+    programs: dict[str, str], tmp_path: Path, way: str, workers: str
+) -> None:
+    access: dict[str, str] = {}
+    folder: tuple[str, ...] = ()
+    if way == "tls":  # both have a certificate of the same authority, and know the guest's token
+        init = ["host", "init", "--folder", str(tmp_path / "host"), "--token-file", str(tmp_path / "token")]
+        subprocess.run([sys.executable, "-m", "farlane.frontend.cli", *init], check=True, stdout=subprocess.DEVNULL)
+        access = {"FARLANE_CA": str(tmp_path / "host/ca.pem"), "FARLANE_TOKEN_FILE": str(tmp_path / "token")}
+        folder = ("--folder", str(tmp_path / "host"))
+    scheme = "grpc" if way == "tcp" else "farlane+tls"
+    urls = [f"{scheme}://127.0.0.1:{free_port()}" for _ in range(2)]
+    first, second = (EmbeddedHost("sim", extra=("--listen", url, "--workers", workers, *folder)) for url in urls)
     with first, second:
-        process = start(Guest(f"grpc://127.0.0.1:{ports[0]}", "grpc"), programs["patient"], "150", "4000000")
-        for host, to, port in ((first, second, ports[1]), (second, first, ports[0])):
-            guests = ("--guests", f"grpc://127.0.0.1:{port}")
+        process = start(Guest(urls[0], "grpc", access), programs["patient"], "150", "4000000")
+        for host, to, url in ((first, second, urls[1]), (second, first, urls[0])):
             process.send_signal(signal.SIGSTOP)
-            said = session_command("move", "s1", "--host", host.url, "--to", to.url, *guests)
+            said = session_command("move", "s1", "--host", host.url, "--to", to.url, "--guests", url)
             assert "it was held for" in said
             eventually(lambda host=host: not described(host.url).sessions)
             assert described(to.url).sessions == 1
@@ -311,3 +325,20 @@ def test_a_program_moves_to_another_host_and_back(programs: dict[str, str]) -> N
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, output.endswith("PASS\n")) == (0, True), output + errors
     assert errors.count("was resumed after") == 2, errors
+
+
+def test_a_session_moves_to_no_host_of_another_kind(programs: dict[str, str]) -> None:
+    """A session in a process is for hosts with processes; where it is refused, it goes on."""
+    urls = {kind: f"grpc://127.0.0.1:{free_port()}" for kind in ("process", "thread")}
+    first, second = (EmbeddedHost("sim", extra=("--listen", url, "--workers", kind)) for kind, url in urls.items())
+    with first, second:
+        for host, to, url in ((first, second, urls["process"]), (second, first, urls["thread"])):
+            process = start(Guest(url, "grpc"), programs["patient"], "40")
+            process.send_signal(signal.SIGSTOP)
+            names = (described(host.url).open[0].name, "--host", host.url, "--to", to.url, "--guests", url)
+            command = [sys.executable, "-m", "farlane.frontend.cli", "session", "move", *names]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert (done.returncode, "start it with --workers" in done.stderr) == (1, True), done.stderr
+            process.send_signal(signal.SIGCONT)
+            output, errors = process.communicate(timeout=60)
+            assert (process.returncode, output.endswith("PASS\n"), errors) == (0, True, "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from farlane.fleet.placement import locality, pack, spread
 from farlane.fleet.placement.book import Book, Limits, Placed, Policy, Queued, Refused
@@ -142,6 +144,45 @@ def test_a_drained_host_keeps_what_it_has_and_gets_no_more() -> None:
     assert [each.number for each in fleet.set_open(held.host, True, 1.0)] == [waits.number]
 
 
+def test_a_session_moves_to_another_host_with_room() -> None:
+    """It has room on both until it leaves one, beyond its owner's limits."""
+    fleet = book(hosts=2, limits={"ada": Limits(sessions=1)})
+    held = placed(fleet.ask(request(9), 0.0))
+    there = placed(fleet.move(held.number))
+    assert (there.host == held.host, there.number == held.number, there.request) == (False, False, held.request)
+    fleet.leave(held.number, 1.0)
+    assert fleet.sessions == 1
+    assert placed(fleet.ask(request(16, "bob"), 1.0)).host == held.host
+    with pytest.raises(Refused, match="has ended"):
+        fleet.move(held.number)
+    small = book(hosts=1)
+    with pytest.raises(Refused, match="large enough"):
+        small.move(placed(small.ask(request(), 0.0)).number)
+
+
+@pytest.mark.parametrize("ends", ["comes", "stops", "has ended"])
+def test_room_is_kept_for_a_session_that_is_to_move(ends: str) -> None:
+    """Neither those that wait nor new ones take it, until it has come, or asks no more."""
+    fleet = book(hosts=2)
+    mine = placed(fleet.ask(request(12), 0.0))
+    others = [placed(fleet.ask(request(8, "bob"), 0.0)) for _ in range(2)]
+    fleet.set_open(mine.host, False, 0.0)
+    fleet.ask(request(8, "bob"), 0.0)
+    moving = fleet.move(mine.number)
+    assert isinstance(moving, Queued)
+    assert fleet.leave(others[0].number, 1.0) == []
+    assert (fleet.move(mine.number), isinstance(fleet.ask(request(8), 1.0), Queued)) == (moving, True)
+    if ends == "comes":
+        assert fleet.leave(others[1].number, 2.0) == []
+        there = placed(fleet.move(mine.number))
+        assert (there.number, there.host) == (moving.number, others[0].host)
+    else:
+        advanced = fleet.stop_moving(mine.number, 2.0) if ends == "stops" else fleet.leave(mine.number, 2.0)
+        assert len(advanced) == 1
+        assert advanced[0].host == others[0].host
+        assert fleet.stop_moving(mine.number, 3.0) == []
+
+
 def test_a_host_that_is_lost_takes_its_sessions_only() -> None:
     fleet = book(hosts=2, limits={"ada": Limits(sessions=2)})
     first, second = placed(fleet.ask(request(), 0.0)), placed(fleet.ask(request(), 0.0))
@@ -176,7 +217,7 @@ def test_any_history_keeps_the_account(data: st.DataObject) -> None:
     fleet = book(policy, 3, limits={"bob": Limits(sessions=3, weight=2.0)}, patience=5.0)
     alive: set[int] = set()
     for now in range(data.draw(st.integers(1, 60))):
-        action = data.draw(st.sampled_from(["ask", "ask", "leave", "drain", "open", "lose", "add"]))
+        action = data.draw(st.sampled_from(["ask", "ask", "leave", "drain", "open", "lose", "add", "move", "stay"]))
         host = f"h{data.draw(st.integers(0, 2))}"
         there = host in list(fleet.hosts)
         if action == "ask":
@@ -189,6 +230,13 @@ def test_any_history_keeps_the_account(data: st.DataObject) -> None:
             number = data.draw(st.sampled_from(sorted(alive)))
             alive.discard(number)
             fleet.leave(number, now)
+        elif action == "move" and alive:
+            number = data.draw(st.sampled_from(sorted(alive)))
+            with contextlib.suppress(Refused):
+                if isinstance(found := fleet.move(number), Placed):
+                    alive.add(found.number)
+        elif action == "stay" and alive:
+            fleet.stop_moving(data.draw(st.sampled_from(sorted(alive))), now)
         elif action in ("drain", "open") and there:
             fleet.set_open(host, action == "open", now)
         elif action == "lose" and there:

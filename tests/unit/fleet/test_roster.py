@@ -100,6 +100,38 @@ def test_one_whose_gateway_has_gone_waits_no_more(roster: Roster, clock: Clock) 
     }
 
 
+def test_a_session_that_moves_lapses_where_it_does_not_come(roster: Roster, clock: Clock) -> None:
+    roster.add_host("b", "b1", Capacity("sim", 4 * GB, 8), Target("grpc://b:1"))
+    held = placed(roster.ask(BIG, Limits()))
+    there = placed(roster.move(held.number))
+    assert {held.host, there.host} == {"a", "b"}
+    assert roster.state().placed == 1
+    assert {name: roster.numbers_on(name) for name in (held.host, there.host)} == {
+        held.host: [held.number],
+        there.host: [there.number],
+    }
+    with pytest.raises(UnknownHost):
+        roster.numbers_on("c")
+    clock.now += LEASE_SECONDS + 1
+    for host in roster.state().hosts:
+        roster.report(host.name, f"{host.name}1", Report([held.number]))
+    assert {host.name: host.free_memory for host in roster.state().hosts} == {held.host: 0, there.host: 4 * GB}
+
+
+def test_room_is_kept_for_a_moving_session_as_long_as_it_asks(roster: Roster, clock: Clock) -> None:
+    roster.add_host("b", "b1", Capacity("sim", 4 * GB, 8), Target("grpc://b:1"))
+    held, other = (placed(roster.ask(BIG, Limits())) for _ in range(2))
+    waits = queued(roster.ask(BIG, Limits()))
+    assert roster.move(held.number) is None
+    roster.leave(other.number)
+    assert queued(roster.news([waits.number])[waits.number]).place == 1
+    for _ in range(3):
+        clock.now += WAITING_SECONDS / 2 + 1
+        roster.news([waits.number])
+    assert placed(roster.news([waits.number])[waits.number]).host == other.host
+    roster.stop_moving(held.number)
+
+
 def test_a_host_that_fails_loses_its_sessions_alone(roster: Roster) -> None:
     roster.add_host("b", "b1", Capacity("sim", 4 * GB, 8), Target("grpc://b:1"))
     here, there = (placed(roster.ask(BIG, Limits())) for _ in range(2))

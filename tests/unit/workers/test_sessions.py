@@ -29,7 +29,7 @@ from farlane.backend.server.messages import describe_host
 from farlane.backend.workers import control
 from farlane.backend.workers import session as sessions
 from farlane.backend.workers.pool import WorkerPool
-from farlane.backend.workers.session import SessionProcesses
+from farlane.backend.workers.processes import SessionProcesses
 from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
 from waiting import eventually

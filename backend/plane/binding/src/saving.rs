@@ -77,8 +77,10 @@ pub fn save_call(py: Python<'_>, call: &Call) -> Option<(u64, u64, Vec<Py<PyByte
     Some((counted.received, counted.first, unconfirmed))
 }
 
-/// The call goes on with a saved session's messages, of which its guest has `shown`. Raises CallGone.
+/// The call goes on with a saved session's messages, of which its guest has `shown`. `ticket`: of its own process. Raises CallGone.
 #[pyfunction]
+#[pyo3(signature = (call, grace, received, first, unconfirmed, shown, ticket=None))]
+#[allow(clippy::too_many_arguments)]
 pub fn restore_call(
     py: Python<'_>,
     call: &Call,
@@ -87,10 +89,12 @@ pub fn restore_call(
     first: u64,
     unconfirmed: Vec<Vec<u8>>,
     shown: u64,
+    ticket: Option<Vec<u8>>,
 ) -> PyResult<()> {
     let counted = Counted { received, first, unconfirmed: unconfirmed.into_iter().map(Bytes::from).collect() };
     let grace = seconds(grace)?;
-    py.detach(|| call.inner.go_on_from(grace, counted, shown)).map_err(|Gone| gone(&call.inner))
+    let ticket = ticket.unwrap_or_default();
+    py.detach(|| call.inner.go_on_from(grace, counted, shown, &ticket)).map_err(|Gone| gone(&call.inner))
 }
 
 /// The session has left the host: its guest's connection is cut.

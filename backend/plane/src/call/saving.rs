@@ -56,11 +56,12 @@ impl Call {
         Some(Counted { received, first: sent.first, unconfirmed: sent.messages.iter().cloned().collect() })
     }
 
-    /// The call goes on with the messages of a session that was saved, whose guest has received so many.
+    /// The call goes on with the messages of a session that was saved, whose guest has received so many. `ticket`: of the
+    /// process that has the session's messages.
     ///
     /// # Errors
     /// [`Gone`]: the connection is broken, or the guest is not where it was.
-    pub fn go_on_from(&self, grace: Duration, counted: Counted, received: u64) -> Result<(), Gone> {
+    pub fn go_on_from(&self, grace: Duration, counted: Counted, received: u64, ticket: &[u8]) -> Result<(), Gone> {
         self.keep(grace);
         let kept = self.kept().ok_or(Gone)?;
         self.line.lock().received = counted.received;
@@ -70,7 +71,7 @@ impl Call {
         if received < sent.first || !sent.confirm(received) {
             return Err(Gone);
         }
-        sent.wire.send(message::resumed(counted.received, &[]), true)?;
+        sent.wire.send(message::resumed(counted.received, ticket), true)?;
         sent.pump(true);
         Ok(())
     }

@@ -14,6 +14,7 @@ from farlane.backend.security.tickets import KEY_BYTES, Ticket, Tickets, seal, u
 KEY = bytes(range(KEY_BYTES))
 GUEST = "ab" * 32
 TICKET = Ticket(1, "alice", expires=130, memory=7, priority=3, weight=100, load=0.1, share=0.3, guest=GUEST)
+MOVING = replace(TICKET, number=2, moves=True)
 LONGEST = Ticket(
     (1 << 64) - 1, "a" * 64, (1 << 64) - 1, (1 << 64) - 1, 9, 65535, 0.7, 1.0, (1 << 63) - 1, (1 << 63) - 1, "ff" * 32
 )
@@ -78,7 +79,7 @@ def caller(ticket: Ticket = TICKET, key: bytes = KEY) -> Caller:
     return Caller("tcp:127.0.0.1:5000", f"Bearer {seal(ticket, key)}")
 
 
-@pytest.mark.parametrize("ticket", [TICKET, LONGEST, Ticket(2, "guests", 1, 0)])
+@pytest.mark.parametrize("ticket", [TICKET, LONGEST, MOVING, Ticket(2, "guests", 1, 0)])
 def test_a_ticket_says_what_the_gateway_said(ticket: Ticket) -> None:
     token = seal(ticket, KEY)
     assert unseal(token, KEY) == ticket
@@ -169,3 +170,13 @@ def test_guesses_are_bounded(gate: Gate) -> None:
             gate.enter(Caller("tcp:127.0.0.1:5000", "Bearer guess"))
     with pytest.raises(Refused, match="20 guests of this address were refused"):
         gate.enter(caller())
+
+
+def test_a_session_that_moves_is_not_opened_and_one_that_is_opened_does_not_move(gate: Gate, host: Host) -> None:
+    for ticket in (TICKET, MOVING):
+        grant = gate.enter(caller(ticket))
+        with pytest.raises(Refused, match="not for this one"), gate.session(grant, moves=not ticket.moves):
+            pass
+        assert host.open == host.gone
+        with gate.session(grant, moves=ticket.moves):
+            assert host.open[-1] == ticket.name

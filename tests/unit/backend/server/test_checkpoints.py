@@ -6,7 +6,8 @@ import contextlib
 import random
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,12 @@ from farlane.backend.device.sim.device import SimDevice
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.host.host import Host
 from farlane.backend.objects.images import digest_of
+from farlane.backend.security.gate import Gate
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
 from farlane.hosturl import parse as parse_url
 from farlane.hosturl.description import describe
+from farlane.v1 import checkpoint_pb2
 from farlane.v1 import session_pb2 as pb
 from raw_guest import HELLO, Wire
 from waiting import eventually
@@ -150,8 +153,8 @@ def launch(address: int) -> bytes:
     return encode("LAUNCH", 16, 1, 1, 1, 1, 1, 1, 1, 0, 8, tail=struct.pack("<Q", address))
 
 
-def save(served: Served, name: str, folder: Path, *, leave: bool = False) -> command.Figures:
-    return command.save(served.url, name, folder, leave=leave, wait=10.0)
+def save(served: Served, name: str, folder: Path, *, leave: bool = False, wait: float = 10.0) -> command.Figures:
+    return command.save(served.url, name, folder, leave=leave, wait=wait)
 
 
 def test_a_restored_session_has_all_that_it_had(served: Served, tmp_path: Path) -> None:
@@ -175,6 +178,19 @@ def test_a_restored_session_has_all_that_it_had(served: Served, tmp_path: Path) 
         assert other.names() == ["s1"]
         guest.wire.send(goodbye=pb.Goodbye())
         eventually(lambda: not other.host.sessions)
+
+
+def test_a_restored_session_is_saved_again_once_its_guest_has_come(served: Served, tmp_path: Path) -> None:
+    guest = filled(served)
+    save(served, "s1", tmp_path / "saved", leave=True)
+    eventually(lambda: not served.host.sessions)
+    served.close()
+    with serving(tmp_path, "second", (tmp_path / "saved",)) as other, ThreadPoolExecutor(1) as pool:
+        with pytest.raises(command.Failed, match="its guest has not come yet"):
+            save(other, "s1", tmp_path / "again", wait=0.1)
+        saving = pool.submit(save, other, "s1", tmp_path / "again")
+        guest.comes_again(other)
+        assert saving.result().pages > 8
 
 
 def test_a_loop_that_the_host_leads_is_saved_at_its_end(served: Served, tmp_path: Path) -> None:
@@ -324,7 +340,7 @@ def test_hostile_sessions_are_refused_and_leave_nothing(tmp_path: Path) -> None:
                 outcomes["form"] += 1
                 continue
             try:
-                name = checkpoints._make(saved, content)
+                name = checkpoints._take(Sent(saved, content.values()), None)
             except Unsaveable:
                 outcomes["refused"] += 1
                 continue
@@ -347,7 +363,22 @@ def checkpoints_of(served: Served):  # type: ignore[no-untyped-def]
     from farlane.backend.server.checkpoints import Checkpoints
     from farlane.backend.server.registry import Registry
 
-    return Checkpoints(served.host, Registry(), 600.0)
+    return Checkpoints(served.host, Registry(), Gate(), 600.0)
+
+
+class Sent:
+    """A session, as a caller sends it (`talk.Talk`)."""
+
+    def __init__(self, saved: checkpoint_pb2.SavedSession, content: Iterable[bytes]) -> None:
+        parts = [checkpoint_pb2.RestorePart(blobs=checkpoint_pb2.Blobs(data=content))]
+        parts.append(checkpoint_pb2.RestorePart(session=saved.SerializeToString()))
+        self._rest = iter([*parts, checkpoint_pb2.RestorePart(end=True)])
+
+    def send(self, data: bytes) -> None:
+        raise AssertionError("it asks nothing")
+
+    def receive(self, seconds: float) -> bytes:
+        return next(self._rest).SerializeToString()
 
 
 def mutated(body: bytes, chance: random.Random) -> bytes:

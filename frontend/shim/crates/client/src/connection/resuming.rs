@@ -144,13 +144,12 @@ impl Resumption {
         }
     }
 
-    /// The session has moved: the next attempt goes there.
+    /// The session has moved: the next attempt goes there. One that has a process has one there, which shows the same.
     fn follow(&mut self, answer: &Elsewhere, deadline: Instant) -> Failed {
         match self.moved(answer, deadline) {
             Ok((config, way)) => {
                 log::debug(format_args!("the session has moved from {} to {}", self.config.endpoint, config.endpoint));
-                (self.config, self.address, self.credentials, self.process) =
-                    (config, way.address, way.credentials, None);
+                (self.config, self.address, self.credentials) = (config, way.address, way.credentials);
                 Failed::Yet("the session has moved".to_owned())
             }
             Err(failed) => failed,
