@@ -29,7 +29,7 @@ LIBRARIES = (
 )
 # In the order in which the kernel takes them.
 MODULES = (
-    *("virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci"),
+    *("virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"),
     *("failover", "net_failover", "virtio_net"),
     *("vsock", "vmw_vsock_virtio_transport_common", "vmw_vsock_virtio_transport", "vsock_loopback"),
 )
@@ -65,7 +65,7 @@ def _make(image: GuestImage, folder: Path) -> None:
     shutil.copy(kernel, image.kernel)
     (modules,) = unpacked.glob("lib/modules/*")
     content: dict[str, Path | bytes | None] = dict.fromkeys(
-        ("dev", "proc", "sys", "tmp", "etc", "run", "lib64", "lib/modules", "demo")
+        ("dev", "proc", "sys", "tmp", "etc", "run", "lib64", "lib/modules", "demo", "disk")
     )
     content["init"] = INIT
     content["bin/busybox"] = _found(unpacked, "busybox")

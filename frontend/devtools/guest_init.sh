@@ -13,6 +13,12 @@ ip link set lo up
 ip link set eth0 up
 ip address add 10.0.2.15/24 dev eth0
 ip route add default via 10.0.2.2
+if [ -b /dev/vda ]; then # a machine with a disk starts the system that is on it
+    mount -t ext4 /dev/vda /disk
+    umount /proc /sys /tmp
+    mount --move /dev /disk/dev
+    exec switch_root /disk /lib/systemd/systemd
+fi
 exec </dev/ttyS0 >/dev/ttyS0 2>&1
 stty -echo -onlcr -icrnl -ixon
 echo "init: ready"

@@ -13,12 +13,11 @@ import argparse
 import os
 import platform
 import shutil
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-import glibc_floor
+import cargo
+from cargo import BuildError
 
 SHIM = Path(__file__).resolve().parent
 LIBRARY_FOLDER = SHIM.parent / "lib"
@@ -27,25 +26,6 @@ THIN = {"libcudart.so.12": "libcudart_12", "libcudart.so.13": "libcudart_13", "l
 REDIRECT = "libfarlane_redirect.so"
 MANAGEMENT = "libnvidia-ml.so.1"
 LAUNCHER = "farlane-run"
-NO_CARGO = "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo"
-NO_COMPILER = "install a C compiler (gcc or clang)"
-
-
-class BuildError(Exception):
-    """Something is missing or failed; the message says what to do."""
-
-
-def _tool(environment: str, name: str, hint: str) -> str:
-    wanted = os.environ.get(environment, name)
-    found = shutil.which(wanted)
-    if found is None:
-        raise BuildError(f"{wanted} was not found: {hint}")
-    return found
-
-
-def _run(command: list[str]) -> None:
-    if subprocess.run(command, cwd=SHIM, check=False).returncode != 0:
-        raise BuildError(f"this command failed (its messages are above): {' '.join(command)}")
 
 
 def _install(built: Path, name: str) -> None:
@@ -54,30 +34,10 @@ def _install(built: Path, name: str) -> None:
     partial.replace(LIBRARY_FOLDER / name)
 
 
-def _target() -> Path:
-    return SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
-
-
-def _rustc(package: str, profile: str, *options: str, what: Sequence[str] = ("--crate-type", "cdylib")) -> Path:
-    """Builds one package with the versions of Cargo.lock, and returns the folder of what was built."""
-    cargo = _tool("CARGO", "cargo", NO_CARGO)
-    command = [cargo, "rustc", "--locked", "--quiet", "--package", package, "--target-dir", str(_target()), *what]
-    _run([*command, "--profile", profile, "--", *options])
-    return _target() / {"dev": "debug"}.get(profile, profile)
-
-
-def _floor(*, own_stat: bool = False) -> list[str]:
-    compiler = _tool("CC", "cc", NO_COMPILER)
-    try:
-        return glibc_floor.rustc_arguments(compiler, _target() / "glibc_floor", own_stat)
-    except subprocess.CalledProcessError as error:
-        raise BuildError(f"this command failed (its messages are above): {' '.join(error.cmd)}") from error
-
-
 def build_core(profile: str) -> None:
     """The core library."""
-    _tool("CARGO", "cargo", NO_CARGO)
-    built = _rustc("farlane_core", profile, *_floor(own_stat=True))
+    cargo.tool("CARGO", "cargo", cargo.NO_CARGO)  # the message for who has neither it nor a C compiler
+    built = cargo.rustc("farlane_core", profile, *cargo.floor(own_stat=True))
     _install(built / CORE, CORE)
 
 
@@ -85,25 +45,25 @@ def build_redirect() -> None:
     """The library that redirects statically linked runtimes: no C library, because an auditor would bring a second copy of it."""
     options = ["-nostdlib", f"-Wl,-soname,{REDIRECT}", "-Wl,-z,nodelete", "-Wl,-z,now", "-Wl,-z,noexecstack"]
     arguments = [argument for option in options for argument in ("-C", f"link-arg={option}")]
-    _install(_rustc("redirect", "redirect", *arguments) / REDIRECT, REDIRECT)
+    _install(cargo.rustc("redirect", "redirect", *arguments) / REDIRECT, REDIRECT)
 
 
 def build_management(profile: str) -> None:
     """The management library: whole in itself, for it is used without CUDA."""
     soname = ("-C", f"link-arg=-Wl,-soname,{MANAGEMENT}")
-    built = _rustc("nvml", profile, *_floor(), *soname)
+    built = cargo.rustc("nvml", profile, *cargo.floor(), *soname)
     _install(built / "libnvml.so", MANAGEMENT)
 
 
 def build_launcher(profile: str) -> None:
     """The launcher: a static program, which starts programs that are none."""
-    built = _rustc("farlane-run", profile, "-C", "target-feature=+crt-static", what=("--bins",))
+    built = cargo.rustc("farlane-run", profile, "-C", "target-feature=+crt-static", what=("--bins",))
     _install(built / LAUNCHER, LAUNCHER)
 
 
 def build_thin(soname: str) -> None:
     """A thin library: jumps into the core library, which must be there already."""
-    compiler = _tool("CC", "cc", NO_COMPILER)
+    compiler = cargo.compiler()
     source = SHIM / "thin" / f"generated_{THIN[soname]}.S"
     partial = LIBRARY_FOLDER / f".{soname}.link.{os.getpid()}"
     linker = [
@@ -122,7 +82,7 @@ def build_thin(soname: str) -> None:
         # A thin library that is preloaded alone redirects statically linked runtimes as well. It uses no symbol of this one.
         command += ["-Wl,--no-as-needed", "-lfarlane_redirect"]
     try:
-        _run(command)
+        cargo.run(command)
         partial.replace(LIBRARY_FOLDER / soname)
     finally:
         partial.unlink(missing_ok=True)

@@ -25,6 +25,9 @@ from farlane.frontend.devtools.debian import Unavailable
 from farlane.frontend.devtools.toolchain import cache_folder, locked
 
 PACKAGES = ("base-files", "libc6-dev", "g++", "dash", "coreutils", "sed", "grep")
+HOST_NEEDS = ("python3", "systemd", "libstdc++6")  # what the package farlane-host depends on, besides the C library
+# Of a clean system's commands.
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENTER = """
 root=$1; shift

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from farlane.frontend import shim_library
 from farlane.frontend.devtools import manual
 from farlane.frontend.devtools.packages import debian_package, run, sbom, version
 from farlane.frontend.devtools.packages.debian_package import Recipe, write
@@ -56,6 +57,8 @@ EnvironmentFile=/etc/default/farlane-host
 ExecStartPre=/usr/lib/farlane-host/setup
 ExecStart=/usr/bin/farlane serve $FARLANE_SERVE
 Restart=on-failure
+# The host ends its sessions' processes itself; what is left behind is killed.
+KillMode=mixed
 StateDirectory=farlane
 StateDirectoryMode=0700
 CacheDirectory=farlane
@@ -224,7 +227,8 @@ def _fill(tree: Path, wheel: Path, release: Release) -> None:
     write(tree / "usr/lib/sysusers.d/farlane-host.conf", SYSUSERS)
     write(tree / "etc/default/farlane-host", SETTINGS)
     for name, text in manual.pages().items():
-        debian_package.write_page(tree, name, text)
+        if name != f"{shim_library.LAUNCHER}.1":  # farlane-guest has one of that name
+            debian_package.write_page(tree, name, text)
     documents = tree / "usr/share/doc" / NAME
     write(documents / "README", README)
     components = [*sbom.crates(), *sbom.distributions(packages)]

@@ -18,9 +18,8 @@ from pathlib import Path
 from farlane.frontend.devtools.packages import ROOT, TIME, run
 from farlane.frontend.devtools.toolchain import locked
 
-SOURCE = (
-    ROOT / "build/packages"
-)  # where the sdist is unpacked: always there, for the plane's library has the folder's path in it
+# Where the sdist is unpacked. Always there: the plane's symbols have names, and so an order, that follow from its path.
+SOURCE = ROOT / "build/packages"
 
 
 def copy_tracked(target: Path) -> None:

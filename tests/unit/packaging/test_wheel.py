@@ -15,9 +15,12 @@ from farlane.frontend.devtools.packages import wheels
 ROOT = Path(__file__).resolve().parents[3]
 
 
+CORE_LIMIT = 6_000_000  # bytes
+
+
 @pytest.fixture(scope="module")
-def modes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """The files, with their modes, of a wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[zipfile.ZipInfo]:
+    """What is in a wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
     source = tmp_path_factory.mktemp("source")
     target = tmp_path_factory.mktemp("wheel")
     wheels.copy_tracked(source)
@@ -35,7 +38,13 @@ def modes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     (wheel,) = target.glob("*.whl")
     expected = "manylinux_2_28_x86_64" if platform.machine() == "x86_64" else f"linux_{platform.machine()}"
     assert wheel.name.endswith(f"-py3-none-{expected}.whl")  # native libraries, any Python
-    return {item.filename: item.external_attr >> 16 for item in zipfile.ZipFile(wheel).infolist()}
+    return zipfile.ZipFile(wheel).infolist()
+
+
+@pytest.fixture(scope="module")
+def modes(files: list[zipfile.ZipInfo]) -> dict[str, int]:
+    """Of the wheel's files."""
+    return {item.filename: item.external_attr >> 16 for item in files}
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +59,12 @@ def test_the_stand_in_for_ptxas_can_be_executed(modes: dict[str, int]) -> None:
 def test_the_shim_is_in_the_wheel(names: set[str]) -> None:
     for library in ("libfarlane_core.so", "libcudart.so.12", "libcudart.so.13", "libcuda.so.1", "libnvidia-ml.so.1"):
         assert f"farlane/frontend/lib/{library}" in names
+
+
+def test_the_core_library_is_small(files: list[zipfile.ZipInfo]) -> None:
+    """As it is installed: stripped. Profiles of frontend/shim/Cargo.toml keep it so."""
+    (core,) = (item for item in files if item.filename == "farlane/frontend/lib/libfarlane_core.so")
+    assert core.file_size <= CORE_LIMIT
 
 
 def test_the_launcher_is_in_the_wheel_and_can_be_executed(modes: dict[str, int]) -> None:

@@ -6,47 +6,27 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import roots
 from farlane.frontend import shim_library
-from farlane.frontend.devtools import debian, registry
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.packages import guest as guest_package
 from farlane.frontend.devtools.packages import host as host_package
 from farlane.frontend.devtools.packages import wheels
 from farlane.frontend.devtools.packages.host import Release
-from farlane.frontend.devtools.toolchain import Toolchain
+from farlane.frontend.devtools.registry import Entry
 from waiting import eventually
 
 pytestmark = [pytest.mark.packages, pytest.mark.timeout(1800), pytest.mark.xdist_group("packages")]
 
-ENTRIES = {entry.name: entry for entry in registry.load(Path(__file__).parents[1] / "native/registry.toml")}
 RELEASES = ("bullseye", "bookworm", "trixie")
-ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
-
-
-@pytest.fixture(scope="module")
-def program(toolchain: Callable[[str], Toolchain], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that is built on the oldest of the systems, so that it runs on all."""
-    folder = tmp_path_factory.mktemp("program")
-    try:
-        oldest = roots.release(RELEASES[0])
-    except debian.Unavailable as reason:
-        pytest.skip(str(reason))
-    nvcc = toolchain("13.0").cuda_root / "bin/nvcc"
-    flags = ("-arch=sm_75", "-std=c++17", "-cudart", "shared", *ENTRIES["vecadd"].build.flags)
-    command = [str(nvcc), *flags, *map(str, ENTRIES["vecadd"].sources), "-o", str(folder / "vecadd")]
-    done = oldest.run(command, {"PATH": "/usr/bin:/bin"}, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return folder / "vecadd"
 
 
 def package_index() -> list[str]:
@@ -57,40 +37,6 @@ def package_index() -> list[str]:
         for path in (*(each.parent if each.is_file() else each for each in named), Path("/etc/ssl"))
         if path.is_dir()
     ]
-
-
-def clean_root(release: str, packages: Sequence[str] = ()) -> Path:
-    """A minimal system of the release with these packages; skips where that cannot be."""
-    try:
-        return roots.clean(release, packages)
-    except debian.Unavailable as reason:
-        pytest.skip(str(reason))
-
-
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return wheels.build_sdist(tmp_path_factory.mktemp("sdist"))
-
-
-@pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if platform.machine() != "x86_64":
-        pytest.skip("the wheel is for this machine's glibc except on x86-64")
-    return wheels.build_wheel(sdist, tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """farlane-guest."""
-    if shutil.which("dpkg-deb") is None:
-        pytest.skip("dpkg-deb is not installed")
-    return guest_package.build(wheel, tmp_path_factory.mktemp("package"))
-
-
-@pytest.fixture(scope="module", params=host_package.RELEASES, ids=lambda release: release.name)
-def host(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Release]:
-    """farlane-host of a release."""
-    return host_package.build(wheel, request.param, tmp_path_factory.mktemp("host")), request.param
 
 
 def test_the_wheel_of_the_sdist_runs_where_its_name_says(wheel: Path) -> None:
@@ -107,12 +53,13 @@ def test_two_builds_of_the_sdist_and_the_wheel_give_the_same_bytes(sdist: Path, 
     assert wheels.build_wheel(again, tmp_path, tmp_path / "target").read_bytes() == wheel.read_bytes()
 
 
-def test_the_wheel_needs_two_commands_in_a_clean_system(wheel: Path, program: Path, tmp_path: Path) -> None:
+def test_the_wheel_needs_two_commands_in_a_clean_system(
+    wheel: Path, program: Path, vecadd: Entry, system: Callable[..., Path]
+) -> None:
     """`pip install` and `farlane run`, in Debian with Python and no compiler."""
-    root = tmp_path / "root"
-    subprocess.run(["cp", "-a", str(clean_root("bookworm", ("python3-venv",))), str(root)], check=True)
+    root = system("bookworm", ("python3-venv",))
     places = ["/proc", "/dev", str(program.parent), str(wheel.parent), *package_index()]
-    environment = ENVIRONMENT | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    environment = roots.ENVIRONMENT | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
 
     def run(*command: str) -> subprocess.CompletedProcess[str]:
         return roots.enter(root, places, command, environment, 600, Path("/"))
@@ -122,7 +69,7 @@ def test_the_wheel_needs_two_commands_in_a_clean_system(wheel: Path, program: Pa
     assert installed.returncode == 0, installed.stdout + installed.stderr
     for mode in shim_library.MODES:
         done = run("/opt/farlane/bin/farlane", "run", "--defer", mode, "--", str(program))
-        assert (done.returncode, done.stdout) == (0, ENTRIES["vecadd"].expected), done.stderr
+        assert (done.returncode, done.stdout) == (0, vecadd.expected), done.stderr
 
 
 def test_two_builds_of_the_debian_packages_give_the_same_bytes(
@@ -132,9 +79,17 @@ def test_two_builds_of_the_debian_packages_give_the_same_bytes(
     assert host_package.build(wheel, host[1], tmp_path).read_bytes() == host[0].read_bytes()
 
 
-def test_it_holds_the_shim_and_the_launcher_and_configures_nothing(package: Path) -> None:
+def files(package: Path) -> set[str]:
     listed = subprocess.run(["dpkg-deb", "--contents", str(package)], check=True, capture_output=True, text=True).stdout
-    names = {line.split()[5].removeprefix("./") for line in listed.splitlines() if not line.startswith("d")}
+    return {line.split()[5].removeprefix("./") for line in listed.splitlines() if not line.startswith("d")}
+
+
+def test_one_system_can_have_both(package: Path, host: tuple[Path, Release]) -> None:
+    assert files(package) & files(host[0]) == set()
+
+
+def test_it_holds_the_shim_and_the_launcher_and_configures_nothing(package: Path) -> None:
+    names = files(package)
     libraries = {f"usr/lib/farlane/{path.name}" for path in shim_library.FOLDER.glob("*.so*")}
     assert {name for name in names if not name.startswith("usr/share/")} == {*libraries, "usr/bin/farlane-run"}
 
@@ -169,16 +124,16 @@ def test_the_unit_is_one_that_systemd_takes(host: tuple[Path, Release], tmp_path
     assert "farlane-host.service:" not in done.stderr, done.stderr
 
 
-def test_a_clean_system_serves_guests(host: tuple[Path, Release], program: Path, tmp_path: Path) -> None:
+def test_a_clean_system_serves_guests(
+    host: tuple[Path, Release], program: Path, vecadd: Entry, system: Callable[..., Path], tmp_path: Path
+) -> None:
     """As the service does it: set up by its first start, with TLS, a token and confined processes. Removed without a trace."""
     package, release = host
-    root = tmp_path / "root"
-    needed = ("python3", "systemd", "libstdc++6")
-    subprocess.run(["cp", "-a", str(clean_root(release.name, needed)), str(root)], check=True)
+    root = system(release.name, roots.HOST_NEEDS)
     places = ["/proc", "/dev", str(package.parent), str(tmp_path)]
 
     def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return roots.enter(root, places, command, ENVIRONMENT | variables, 600, Path("/"), users=True)
+        return roots.enter(root, places, command, roots.ENVIRONMENT | variables, 600, Path("/"), users=True)
 
     installed = run("dpkg", "--install", str(package))
     assert installed.returncode == 0, installed.stdout + installed.stderr
@@ -212,7 +167,7 @@ def test_a_clean_system_serves_guests(host: tuple[Path, Release], program: Path,
         finally:
             (tmp_path / "done").touch()
         served = serving.result()
-    assert (done.returncode, done.stdout) == (0, ENTRIES["vecadd"].expected), done.stderr + served.stderr
+    assert (done.returncode, done.stdout) == (0, vecadd.expected), done.stderr + served.stderr
     assert run("dpkg", "--purge", "farlane-host").returncode == 0
     left = [
         path
@@ -224,21 +179,20 @@ def test_a_clean_system_serves_guests(host: tuple[Path, Release], program: Path,
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_clean_system_runs_a_program(
-    release: str, package: Path, guest: Guest, program: Path, tmp_path: Path
+    release: str, package: Path, guest: Guest, program: Path, vecadd: Entry, system: Callable[..., Path]
 ) -> None:
     """Installed and removed by dpkg; programs that are started without the launcher have nothing of it."""
-    root = tmp_path / "root"
-    subprocess.run(["cp", "-a", str(clean_root(release)), str(root)], check=True)
+    root = system(release)
     places = ["/proc", "/dev", str(program.parent), str(package.parent), str(Path(guest.url[7:]).parent)]
 
     def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return roots.enter(root, places, command, ENVIRONMENT, 300, Path("/"))
+        return roots.enter(root, places, command, roots.ENVIRONMENT, 300, Path("/"))
 
     installed = run("dpkg", "--install", str(package))
     assert installed.returncode == 0, installed.stdout + installed.stderr
     for mode in shim_library.MODES:
         done = run("farlane-run", "--host", guest.url, "--defer", mode, "--", str(program))
-        assert (done.returncode, done.stdout) == (0, ENTRIES["vecadd"].expected), done.stderr
+        assert (done.returncode, done.stdout) == (0, vecadd.expected), done.stderr
     assert run("sh", "-c", "ldconfig -p | grep -c farlane").stdout == "0\n"
     assert run("dpkg", "--purge", "farlane-guest").returncode == 0
     assert not (root / "usr/lib/farlane").exists()

@@ -1,0 +1,85 @@
+"""What the tests of the packages share: the packages, which are built once, a program, and clean systems."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import roots
+from farlane.frontend.devtools import debian, registry
+from farlane.frontend.devtools.packages import guest as guest_package
+from farlane.frontend.devtools.packages import host as host_package
+from farlane.frontend.devtools.packages import wheels
+from farlane.frontend.devtools.packages.host import Release
+from farlane.frontend.devtools.registry import Entry
+from farlane.frontend.devtools.toolchain import Toolchain
+
+OLDEST = "bullseye"
+
+
+@pytest.fixture(scope="session")
+def vecadd() -> Entry:
+    """The program that clean systems run, as the registry knows it."""
+    entries = registry.load(Path(__file__).parents[2] / "native/registry.toml")
+    return next(entry for entry in entries if entry.name == "vecadd")
+
+
+@pytest.fixture(scope="session")
+def program(vecadd: Entry, toolchain: Callable[[str], Toolchain], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that is built on the oldest of the systems, so that it runs on all."""
+    folder = tmp_path_factory.mktemp("program")
+    try:
+        oldest = roots.release(OLDEST)
+    except debian.Unavailable as reason:
+        pytest.skip(str(reason))
+    nvcc = toolchain("13.0").cuda_root / "bin/nvcc"
+    flags = ("-arch=sm_75", "-std=c++17", "-cudart", "shared", *vecadd.build.flags)
+    command = [str(nvcc), *flags, *map(str, vecadd.sources), "-o", str(folder / "vecadd")]
+    done = oldest.run(command, {"PATH": "/usr/bin:/bin"}, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return folder / "vecadd"
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a minimal system of a release, with some packages, to be changed; skips where that cannot be."""
+
+    def made(release: str, packages: Sequence[str] = ()) -> Path:
+        try:
+            clean = roots.clean(release, packages)
+        except debian.Unavailable as reason:
+            pytest.skip(str(reason))
+        subprocess.run(["cp", "-a", str(clean), str(tmp_path / "root")], check=True)
+        return tmp_path / "root"
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheels.build_sdist(tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="session")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if platform.machine() != "x86_64":
+        pytest.skip("the wheel is for this machine's glibc except on x86-64")
+    return wheels.build_wheel(sdist, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """farlane-guest."""
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("dpkg-deb is not installed")
+    return guest_package.build(wheel, tmp_path_factory.mktemp("package"))
+
+
+@pytest.fixture(scope="session", params=host_package.RELEASES, ids=lambda release: release.name)
+def host(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Release]:
+    """farlane-host of a release."""
+    return host_package.build(wheel, request.param, tmp_path_factory.mktemp("host")), request.param
