@@ -41,6 +41,7 @@ def latency(row: list[str]) -> bool:
 PLOTS = (
     Plot("python-guests", "device over processor, time (log)", "arrays", {"time": 3}, logarithmic=True),
     Plot("latency", "microseconds", "round-trips", {"shared memory": 1, "Unix socket": 2, "TCP": 3}),
+    Plot("gpu", "milliseconds (log)", "workloads", {"natively": 1, "through Farlane": 2}, logarithmic=True),
     Plot("loops", "milliseconds at 500 us (log)", "reading", {"none": 4, "calls": 5, "loops": 6}, logarithmic=True),
     Plot("analyzer", "% of loops described, unseen", "unseen", {"-O0": 2, "-O2": 3, "-O3": 4}),
     Plot("kernels", "times (log); less than 1 is faster", "kernels", {"over gcc": 1, "over PoCL": 2}, logarithmic=True),

@@ -32,6 +32,7 @@ SOURCES = (
     Source("analyzer", ("python benchmarks/analyzer.py",), others.analyzer, ("time", "angr")),
     Source("analyzer", ("python benchmarks/analyzer/coverage.py",), others.coverage, ("own",), exact=True),
     Source("analyzer", ("python benchmarks/analyzer/evaluating.py",), others.evaluating, ("evaluating",)),
+    Source("gpu", ("python benchmarks/gpu/run.py --only ratios",), others.gpu, ("workloads",)),
     Source("kernels", ("FARLANE_JIT_TIERS=off python benchmarks/compiler/jit.py",), others.jit, ("kernels",)),
     Source("kernels", ("python benchmarks/compiler/jit_compile.py",), others.jit_compile, ("compile",), quick=True),
     Source("python-guests", ("python benchmarks/guests/arrays.py --rounds 15",), others.arrays, ("arrays",)),

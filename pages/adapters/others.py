@@ -150,3 +150,12 @@ def campaign(output: str) -> dict[str, Table]:
     totals = [f"{sum(int(row[column]) for row in found):,}" for column in range(1, 6)]
     head = ["fault", "trials", "went on, right", "said why it failed", "ended by the fault", "findings"]
     return {"campaign": Table(head, [*(list(row) for row in found), ["together", *totals]])}
+
+
+def gpu(output: str) -> dict[str, Table]:
+    pattern = rf"(\w+) {N} {N} {N}(?: at most {N}: (met|not met))?"
+    rows = [
+        [name, native, remote, ratio, f"{goal}: {verdict([word])}" if goal else ""]
+        for name, native, remote, ratio, goal, word in matches(pattern, output)
+    ]
+    return {"workloads": Table(["workload", "natively, ms", "through Farlane, ms", "ratio", "goal"], rows)}
