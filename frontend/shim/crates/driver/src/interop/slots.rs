@@ -112,6 +112,12 @@ pub unsafe extern "C" fn nothing_to_do() -> CUresult {
     CUresult::SUCCESS
 }
 
+/// Which processors lie together on the chip. cuBLASLt goes on without where this is refused (as its code of 13.1 reads;
+/// it calls the slot without looking whether the table is there).
+pub unsafe extern "C" fn places_of_processors() -> CUresult {
+    CUresult(Error::NOT_SUPPORTED.0)
+}
+
 pub unsafe extern "C" fn storage_put(
     context: CUcontext,
     key: *mut c_void,

@@ -17,7 +17,7 @@ struct Word(*const c_void);
 unsafe impl Sync for Word {}
 
 /// The names under which public sources know the tables; a table's number is its place here.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "",
     "CUDART_INTERFACE",
     "TOOLS_TLS",
@@ -27,6 +27,7 @@ pub const NAMES: [&str; 9] = [
     "INTEGRITY_CHECK",
     "ToolsContext",
     "ToolsModule",
+    "1734dc26",
 ];
 
 /// A table whose slots refuse, but for those that are given. `sized` puts the table's size in word 0.
@@ -81,6 +82,9 @@ static TOOLS: [Word; 95] = table!(7, 95, sized, [
 static MODULES: [Word; 16] =
     table!(8, 16, sized, [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], { 7 => slots::each_function, });
 
+/// What else is in it, and how long it is, is not known: cuBLASLt calls one slot, for Hopper, and needs the table.
+static CHIP: [Word; 8] = table!(9, 8, sized, [0 1 2 3 4 5 6 7], { 4 => slots::places_of_processors, });
+
 /// The table of that UUID.
 pub fn find(id: &[u8; 16]) -> Option<*const c_void> {
     let table: &[Word] = match u128::from_be_bytes(*id) {
@@ -92,6 +96,7 @@ pub fn find(id: &[u8; 16]) -> Option<*const c_void> {
         0xd408_2055_bde6_704b_8d34_ba12_3c66_e1f2 => &INTEGRITY,
         0x2131_8c60_9714_3248_8ca6_41ff_7324_c8f2 => &TOOLS,
         0x6e16_3fbe_b958_444d_835c_e182_aff1_991e => &MODULES,
+        0x1734_dc26_800d_4745_8726_c0f1_e7dd_8bca => &CHIP,
         _ => return None,
     };
     Some(table.as_ptr().cast())
@@ -112,7 +117,7 @@ mod tests {
     }
 
     /// The UUIDs and the sizes of the tables that say theirs.
-    const TABLES: [(&str, usize); 7] = [
+    const TABLES: [(&str, usize); 8] = [
         ("6bd5fb6c5bf4e74a8987d93912fd9df9", 13),
         ("42d85a8123f6cb478298f6e78a3aecdc", 4),
         ("a094798c2e742e7493f20800200c0a66", 7),
@@ -120,6 +125,7 @@ mod tests {
         ("d4082055bde6704b8d34ba123c66e1f2", 3),
         ("21318c60971432488ca641ff7324c8f2", 95),
         ("6e163fbeb958444d835ce182aff1991e", 16),
+        ("1734dc26800d47458726c0f1e7dd8bca", 8),
     ];
 
     fn words(id: &str, count: usize) -> &'static [usize] {
@@ -137,7 +143,7 @@ mod tests {
 
     #[test]
     fn every_slot_holds_a_function_and_those_that_are_not_known_refuse() {
-        for (number, (id, count)) in [1, 2, 3, 5, 6, 7, 8].into_iter().zip(TABLES) {
+        for (number, (id, count)) in [1, 2, 3, 5, 6, 7, 8, 9].into_iter().zip(TABLES) {
             assert!(words(id, count).iter().all(|word| *word != 0), "{number}");
         }
         // SAFETY: a slot of the table, whose function looks at no argument.
