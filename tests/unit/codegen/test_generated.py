@@ -70,10 +70,10 @@ def test_every_operation_of_the_tape_is_used_or_is_the_sessions_own() -> None:
     used = {name for function in (*api.functions, *driver.functions) for name in function.operations}
     own = {operation.name for operation in tape.operations if not operation.retired} - used
     # Appended by no function of the runtime API: mode `none`, large images, PTX that is checked, payloads already sent, the end of
-    # checks, timelines, several contexts, loops that their slices decide.
+    # checks, timelines, several contexts, loops that their slices decide, tensor maps of a GPU.
     assert own == {
         "FENCE", "MODULE_QUERY", "MODULE_CHECK", "PAYLOAD_KEEP", "PAYLOAD_DROP", "WRITE_KEPT", "CHECK_END", "CONTEXT",
-        "SLICE", "WHILE", "TIMELINE",
+        "SLICE", "WHILE", "TIMELINE", "TENSOR_MAP",
     }  # fmt: skip
 
 

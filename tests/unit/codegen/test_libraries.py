@@ -24,6 +24,11 @@ STEERING = {"dlopen", "dlsym", "nvrtcGetCUBIN", "nvrtcGetCUBINSize", "cublasLtMa
 STEERING |= {f"cublasGemm{form}{size}" for form in ("Ex", "BatchedEx", "StridedBatchedEx") for size in ("", "_64")}
 DEVICE_FILES = {"stat", "stat64", "access", "__xstat", "__xstat64"}
 READING = {
+    "__fread_chk",
+    "__pread64_chk",
+    "__pread_chk",
+    "__read_chk",
+    "__recv_chk",
     "fread",
     "fwrite",
     "pread",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -70,6 +71,13 @@ class Guest:
         if self.gives_up:
             raise CallGone("gave up")
 
+    def reaches(self, place: Place) -> bool:
+        """Waits until it has been given this place."""
+        ends = time.monotonic() + SECONDS
+        while self.places[-1] != place and time.monotonic() < ends:
+            time.sleep(0.001)
+        return self.places[-1] == place
+
     def give_up(self) -> None:
         self.gives_up = True
         self.wake()
@@ -103,10 +111,10 @@ def test_a_full_host_lets_guests_in_by_priority(new_guest: Callable[..., Guest])
     high.join()
     assert high.session is not None
     assert low.session is None
+    assert low.reaches(Place(1, 1))
     host.end(next(each for each in host._sessions() if each.name == high.session), "over")
     low.join()
     assert low.session is not None
-    assert low.places[-1] == Place(1, 1)
     assert host.waiting == 0
 
 
