@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from farlane.backend.device.gpu.driver.interface import Parameter
-from farlane.backend.device.gpu.work.modules import laid_out
+from farlane.backend.device.gpu.work.modules import GpuFunction, laid_out
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,24 @@ from farlane.backend.device.gpu.work.modules import laid_out
 )  # fmt: skip
 def test_layouts(driver: list[tuple[int, int]], size: int, expected: list[tuple[int, int]] | None) -> None:
     assert laid_out([Parameter(*each) for each in driver], size) == expected
+
+
+class Driver:
+    """Of a kernel with a number and a structure of 32 bytes."""
+
+    def parameters(self, function: int) -> list[Parameter]:
+        return [Parameter(0, 4), Parameter(4, 32)]
+
+    def function_attribute(self, function: int, attribute: int) -> int:
+        return 0
+
+
+def test_a_wrong_size_that_fits_by_chance_does_not_spoil_the_right_one() -> None:
+    driver: Any = Driver()
+    kernel = GpuFunction(driver, Any, "kernel", 1)
+    assert kernel.lay_out(36)
+    assert not kernel.lay_out(40)
+    assert kernel.parameter_bytes == 36
+    assert kernel.lay_out(64)  # as if the structure were aligned by 32
+    assert kernel.lay_out(36)
+    assert (kernel.parameter_bytes, len(kernel.buffer.view)) == (36, 36)

@@ -105,15 +105,15 @@ class GpuFunction:
         self.buffer = ParameterBuffer(size, self._layout)
 
     def lay_out(self, size: int) -> bool:
-        """Takes parameters of this size from now on, if the kernel's can be laid out so; no launch has been issued yet."""
-        if self._layout is None:
+        """Takes parameters of this size from now on, if the kernel's can be laid out so."""
+        if self._layout is None or self.parameter_bytes == size:
             return True
-        if self.parameter_bytes != size:
-            found = laid_out(self._layout, size)
-            if found is None:
-                return False
-            self._layout, self.parameter_bytes = found, size
-            self.buffer = ParameterBuffer(size, found)
+        # Always from the driver's layout: a wrong size that fits by chance must not spoil the right one.
+        found = self._layout if size == end_of(self._layout) else laid_out(self._layout, size)
+        if found is None:
+            return False
+        self.parameter_bytes = size
+        self.buffer = ParameterBuffer(size, found)
         return True
 
 

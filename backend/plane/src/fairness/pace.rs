@@ -48,7 +48,7 @@ pub struct MachineCode {
     pub second: *mut u8,
 }
 
-// SAFETY: whoever makes one promises that any thread may call it, one at a time.
+// SAFETY: the code that makes one promises that any thread may call it, one at a time.
 unsafe impl Send for MachineCode {}
 
 impl MachineCode {

@@ -214,7 +214,7 @@ impl<C: Control> Walk<'_, C> {
         }
     }
 
-    /// The error as the guest is told it; the context is lost if it is one that stays.
+    /// The error as it is reported to the guest; the context is lost if it is one that stays.
     fn lose(&mut self, name: &'static str, error: &CudaError) -> CudaError {
         let told = CudaError { message: format!("{name}: {}", error.message), ..*error };
         if error.sticky && self.replay.errors.lose(&told) {

@@ -29,7 +29,7 @@ GIVEN = [
 
 
 class Said:
-    """A side that says this, and keeps what it is told."""
+    """A side that says this, and keeps what the other one says."""
 
     def __init__(self, *messages: pb.SaveRequest | pb.SavePart | pb.RestorePart | pb.RestoreReply | bytes) -> None:
         self._rest = [each if isinstance(each, bytes) else each.SerializeToString() for each in messages]
