@@ -40,7 +40,7 @@ def measure(rounds: int, capacity: int, processors: list[str]) -> dict[str, dict
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--capacity", type=int, default=1 << 20, help="of each ring, a power of two")
+    parser.add_argument("--capacity", type=int, default=256 << 10, help="of each ring, a power of two")
     parser.add_argument("--processors", default=",".join(map(str, sorted(os.sched_getaffinity(0))[:2])))
     arguments = parser.parse_args()
     processors = arguments.processors.split(",")
