@@ -167,6 +167,7 @@ define LINKS
 	@ln -s ../../benchmarks/roundtrips .typing/farlane/roundtrips
 	@ln -s ../../protos/fatbin .typing/farlane/fatbin
 	@ln -s ../../protos/hosturl .typing/farlane/hosturl
+	@ln -s ../../protos/childhost .typing/farlane/childhost
 	@ln -s ../../protos/demangle .typing/farlane/demangle
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
 	@ln -s ../../package/terminal .typing/farlane/terminal

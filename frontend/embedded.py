@@ -1,13 +1,12 @@
 """The embedded host: a host of our own in a child process, on a private Unix socket, for one `farlane run`.
 
 Owns the child and its socket's folder (mode 0700). Linux ends the child with us, so nothing is left behind even when
-this process is killed. It runs a module by name: the frontend does not import the backend.
+this process is killed.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -17,13 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from farlane.childhost import ChildHost, NotReadyError
 from farlane.frontend.errors import UserError
+from farlane.hosturl import variables
 
-SERVE_MODULE = "farlane.backend.commands.serve"
-START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 ABANDONED_SECONDS = 0.25  # for a host whose guest has been ended by a signal: no guest waits for its work
-MODEL_VARIABLE = "FARLANE_SIM_MODEL"  # the host models what the program did, and writes a report when its session ends: that is work, however long it takes
 
 
 class EmbeddedHost:
@@ -48,8 +46,8 @@ class EmbeddedHost:
         self._quota = quota
         self._extra = extra
         self._folder: Path | None = None
+        self._child: ChildHost | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._ready: int | None = None  # where the host says that it listens
         self.url = ""
 
     def __enter__(self) -> EmbeddedHost:
@@ -61,56 +59,25 @@ class EmbeddedHost:
         """Starts the host, which takes a while to listen: `wait_ready` waits for that. To be closed whatever comes next."""
         self._folder = Path(tempfile.mkdtemp(prefix="farlane-"))
         self.url = f"unix://{self._folder}/host.sock"
-        self._ready, writer = os.pipe()
-        arguments = [sys.executable, "-m", SERVE_MODULE, "--device", self._device, "--listen", self.url]
-        # The guest prints what concerns it; the host repeating it on the same terminal would only confuse.
-        # The launcher analyzes programs itself.
-        arguments += [
-            "--die-with-parent",
-            str(os.getpid()),
-            "--no-analyze",
-            "--ready-fd",
-            str(writer),
-            "--log-level",
-            "error",
-            *self._extra,
-        ]
-        if self._quota is not None:
-            arguments += ["--quota", str(self._quota)]
-        try:
-            # A process group of its own: the terminal's Ctrl-C reaches the program, whose last work the host then still does.
-            self._process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(writer,),
-                process_group=0,
-                # numpy's linear algebra, which the host does not use, would start a thread for each processor.
-                env={"OPENBLAS_NUM_THREADS": "1", **(os.environ if self._environment is None else self._environment)},
-            )
-        finally:
-            os.close(writer)
+        quota = [] if self._quota is None else ["--quota", str(self._quota)]
+        environment = os.environ if self._environment is None else self._environment
+        self._child = ChildHost(self._device, self.url, [*self._extra, *quota], environment)
+        self._process = self._child.process
 
     def wait_ready(self) -> None:
         """Returns when the host listens. Raises UserError, and closes the host, when it does not."""
+        assert self._child is not None
         try:
-            self._wait_ready()
+            self._child.wait_ready()
+        except NotReadyError as error:
+            self.close()
+            help_ = "Run `farlane doctor`."
+            if error.status is not None:
+                help_ = "Its message is above. `farlane doctor` checks the installation."
+            raise UserError(f"the embedded host {error}", help_) from None
         except BaseException:
             self.close()
             raise
-
-    def _wait_ready(self) -> None:
-        assert self._process is not None
-        assert self._ready is not None
-        ready, _, _ = select.select([self._ready], [], [], START_SECONDS)
-        if not ready:
-            raise UserError(f"the embedded host did not start within {START_SECONDS:.0f} s", "Run `farlane doctor`.")
-        if not os.read(self._ready, 4096):
-            status = self._process.wait()  # the pipe closed without a word: it has ended and said why on stderr
-            raise UserError(
-                f"the embedded host ended at once (status {status})",
-                "Its message is above. `farlane doctor` checks the installation.",
-            )
 
     @property
     def pid(self) -> int:
@@ -139,15 +106,16 @@ class EmbeddedHost:
                 try:
                     self._process.wait(ABANDONED_SECONDS if abandoned else STOP_SECONDS)
                 except subprocess.TimeoutExpired:
-                    if os.environ.get(MODEL_VARIABLE):
+                    # The host models what the program did, and its report comes when its session ends: that is work.
+                    if os.environ.get(variables.MODEL):
                         print("farlane: the memory model is at work; its report comes when it is done", file=sys.stderr)
                     else:
                         self._process.kill()
                     self._process.wait()
             self._process = None
-        if self._ready is not None:
-            os.close(self._ready)
-            self._ready = None
+        if self._child is not None:
+            self._child.close()
+            self._child = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None

@@ -14,14 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from farlane.backend.device import capabilities
+from farlane.hosturl import variables
 
 THREADS, ORDER, TIERS = "FARLANE_SIM_THREADS", "FARLANE_SIM_ORDER", "FARLANE_JIT_TIERS"
-CAPABILITY, MODEL, GRAPHS, REPORTS = (
-    "FARLANE_CAPABILITY",
-    "FARLANE_SIM_MODEL",
-    "FARLANE_GPU_GRAPHS",
-    "FARLANE_SESSION_REPORTS",
-)
+CAPABILITY, GRAPHS, REPORTS = "FARLANE_CAPABILITY", "FARLANE_GPU_GRAPHS", "FARLANE_SESSION_REPORTS"
 MEMORY, POLICY, TRACE = "FARLANE_DEVICE_MEMORY", "FARLANE_MEMORY_POLICY", "FARLANE_MEMORY_TRACE"
 SHARED = "FARLANE_SHARED_MEMORY"
 
@@ -103,7 +99,7 @@ _VARIABLES = (
     (SHARED, "shared", _number),
     (POLICY, "policy", str),
     (TRACE, "trace", str),
-    (MODEL, "model", str),
+    (variables.MODEL, "model", str),
     (GRAPHS, "graphs", lambda text: text.lower() or "auto"),
     (REPORTS, "reports", str),
 )

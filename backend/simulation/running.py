@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -20,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from farlane.backend.device.sim.options import Settings
+from farlane.childhost import ChildHost, NotReadyError
 from farlane.terminal.progress import Progress
-
-START_SECONDS = 60.0
 
 
 class RunError(Exception):
@@ -62,8 +60,13 @@ def run(
         settings.write_text(json.dumps(asdict(wanted)), encoding="utf-8")
         url = f"unix://{folder}/host.sock"
         variables = {**os.environ, **(environment or {})}
-        host = _serve(url, variables, ["--model", str(settings), *serving])
+        child = ChildHost("sim", url, ["--model", str(settings), *serving], variables)
+        host = child.process
         try:
+            try:
+                child.wait_ready()
+            except NotReadyError as error:
+                raise RunError(f"the host {error}; its message is above") from None
             launcher = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", url, "--no-manifest"]
             launcher += [*options, "--", *command]
             status = _wait(launcher, variables)
@@ -86,39 +89,6 @@ def collect(report: Path) -> list[dict[str, Any]]:
     if not found:
         raise RunError("the program opened no session: it made no CUDA call, or could not reach the host")
     return found
-
-
-def _serve(url: str, environment: dict[str, str], serving: Sequence[str]) -> subprocess.Popen[bytes]:
-    reader, writer = os.pipe()
-    arguments = [sys.executable, "-m", "farlane.backend.commands.serve", "--device", "sim", "--listen", url]
-    arguments += [
-        "--die-with-parent",
-        str(os.getpid()),
-        "--no-analyze",
-        "--ready-fd",
-        str(writer),
-        "--log-level",
-        "error",
-    ]
-    arguments += serving
-    process = subprocess.Popen(
-        arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=(writer,),
-        process_group=0,
-        env=environment,
-    )
-    os.close(writer)
-    try:
-        ready, _, _ = select.select([reader], [], [], START_SECONDS)
-        if not ready or not os.read(reader, 4096):
-            process.kill()
-            process.wait()
-            raise RunError("the host did not start; its message is above")
-    finally:
-        os.close(reader)
-    return process
 
 
 def _wait(command: list[str], environment: dict[str, str]) -> int:

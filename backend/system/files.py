@@ -12,12 +12,12 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-CACHE = "FARLANE_CACHE_DIR"
+from farlane.hosturl import variables
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where compiled code is kept from run to run: FARLANE_CACHE_DIR, or the user's cache. What lies there is executed."""
-    base = environment.get(CACHE) or os.path.join(
+    base = environment.get(variables.CACHE) or os.path.join(
         environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "farlane"
     )
     return Path(base)

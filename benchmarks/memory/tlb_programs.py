@@ -29,6 +29,7 @@ from farlane.backend.memory import config
 from farlane.backend.simulation import running, sweep
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import install
+from farlane.hosturl import variables as names
 
 CUDA = Path(__file__).parent / "cuda"
 #: Programs, and what each is.
@@ -102,7 +103,7 @@ def timed_host(kind: str, settings: Path | None, folder: Path) -> Iterator[str]:
     variables["FARLANE_SIM_THREADS"] = "1"
     variables[options.TIERS] = "off"  # kernels have tier 2 code at once
     if settings is not None:
-        variables[options.MODEL] = str(settings)
+        variables[names.MODEL] = str(settings)
     command = [sys.executable, str(Path(__file__).parent / "timed_host.py"), kind, "--listen", url, "--no-analyze"]
     command += ["--die-with-parent", str(os.getpid()), "--log-level", "error", "--ready-fd", str(writer)]
     with subprocess.Popen(command, pass_fds=(writer,), env=variables, stdout=subprocess.DEVNULL) as host:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from farlane.frontend import shim_library
 from farlane.frontend.doctor.finding import FAILED, NOTE, OK, Finding
+from farlane.hosturl import variables
 
 MOST_PATH = 107  # bytes of a Unix socket's path
 EMBEDDED_SOCKET = "farlane-xxxxxxxx/host.sock"
 ADDRESS_SPACE = 88 << 30  # a session reserves 80 GiB for its device memory, without using them
 OPEN_FILES = 256
-CACHE = "FARLANE_CACHE_DIR"
 
 
 def check_generated_code() -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def check_temporary_folder() -> Iterator[Finding]:
 def cache_folder() -> Path:
     """Where compiled kernels are kept between runs."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(os.environ.get(CACHE) or os.path.join(root, "farlane"))
+    return Path(os.environ.get(variables.CACHE) or os.path.join(root, "farlane"))
 
 
 def check_cache() -> Iterator[Finding]:
@@ -118,7 +118,7 @@ def check_cache() -> Iterator[Finding]:
             NOTE,
             "cache",
             f"nothing can be kept in {folder}: kernels are compiled anew in each run",
-            f"Make {there} writable, or set {CACHE} to a folder that is.",
+            f"Make {there} writable, or set {variables.CACHE} to a folder that is.",
         )
     else:
         yield Finding(OK, "cache", f"compiled kernels are kept in {folder}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from farlane.frontend import embedded
 from farlane.frontend.embedded import EmbeddedHost
+from farlane.hosturl import variables
 
 # A host that ends when it is told to and a file is there.
 SLOW = """
@@ -35,7 +36,7 @@ def ending(folder: Path) -> EmbeddedHost:
 
 def test_a_host_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "STOP_SECONDS", 0.05)
-    monkeypatch.delenv(embedded.MODEL_VARIABLE, raising=False)
+    monkeypatch.delenv(variables.MODEL, raising=False)
     ending(tmp_path).close()
     assert not (tmp_path / "report").exists()
 
@@ -48,7 +49,7 @@ def test_a_host_whose_report_is_to_come_is_waited_for(tmp_path: Path, monkeypatc
         (tmp_path / "go").touch()  # nobody waits any more, or the model ends only now
 
     monkeypatch.setattr(embedded, "STOP_SECONDS", 0.05)
-    monkeypatch.setenv(embedded.MODEL_VARIABLE, "settings.json")
+    monkeypatch.setenv(variables.MODEL, "settings.json")
     monkeypatch.setattr("builtins.print", say)
     ending(tmp_path).close()
     assert said == ["farlane: the memory model is at work; its report comes when it is done"]
@@ -57,6 +58,6 @@ def test_a_host_whose_report_is_to_come_is_waited_for(tmp_path: Path, monkeypatc
 
 def test_an_abandoned_host_is_given_less_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "STOP_SECONDS", None)  # waiting for this would never end
-    monkeypatch.delenv(embedded.MODEL_VARIABLE, raising=False)
+    monkeypatch.delenv(variables.MODEL, raising=False)
     ending(tmp_path).close(abandoned=True)
     assert not (tmp_path / "report").exists()

@@ -16,6 +16,7 @@ import pytest
 from farlane.frontend import shim_library
 from farlane.frontend.doctor import installation, machine
 from farlane.frontend.doctor.finding import FAILED, NOTE, OK, Finding
+from farlane.hosturl import variables
 
 Only = Callable[[Iterator[Finding]], Finding]
 
@@ -141,10 +142,10 @@ def test_no_folder_for_temporary_files(problem: Only, monkeypatch: pytest.Monkey
 
 def test_a_cache_that_cannot_be_written(problem: Only, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setenv(machine.CACHE, str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv(variables.CACHE, str(tmp_path / "file" / "cache"))
     found = problem(machine.check_cache())
     assert (found.state, found.check) == (NOTE, "cache")
-    monkeypatch.setenv(machine.CACHE, str(tmp_path / "cache"))
+    monkeypatch.setenv(variables.CACHE, str(tmp_path / "cache"))
     assert [finding.state for finding in machine.check_cache()] == [OK]
 
 
