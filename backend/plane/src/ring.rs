@@ -48,7 +48,7 @@ pub(crate) fn serve(inner: &Arc<Inner>, mut socket: UnixStream) -> Result<(), St
 }
 
 fn offer(inner: &Inner, socket: UnixStream) -> Result<Rings, String> {
-    let options = Options { limit: inner.options.message_bytes as u64, ..Options::default() };
+    let options = Options { limit: inner.options.message_bytes as u64, moves: true, ..Options::default() };
     rings::offer(socket, &options, Some(Instant::now() + PATIENCE)).map_err(|error| error.to_string())
 }
 

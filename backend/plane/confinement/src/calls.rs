@@ -93,6 +93,8 @@ fn by_arguments() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, Failed> {
         (libc::SYS_tgkill, vec![rule(0, SeccompCmpOp::Eq, own)?]),
         (libc::SYS_prctl, vec![rule(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?]),
         (libc::SYS_sched_setscheduler, vec![giving_way()?]),
+        // The calling thread alone: between the processors that it may use (crate rings).
+        (libc::SYS_sched_setaffinity, vec![rule(0, SeccompCmpOp::Eq, 0)?]),
         (libc::SYS_prlimit64, vec![rule(2, SeccompCmpOp::Eq, 0)?]),
         (libc::SYS_fcntl, any(1, DESCRIPTOR_COMMANDS.iter().map(|&command| command as u64))?),
         (libc::SYS_ioctl, any(1, TERMINAL_COMMANDS.iter().copied())?),

@@ -8,6 +8,7 @@ use crate::error::{Error, Violation};
 use crate::futex::{self, Awake};
 use crate::layout::{Bell, Ring};
 use crate::peer::Peer;
+use crate::processors;
 use crate::spin::{Counters, Spin, Waiting};
 
 /// At most this long passes between two looks at the socket while a half waits.
@@ -43,11 +44,13 @@ pub(crate) struct Half<const SENDS: bool> {
     peer: Arc<Peer>,
     looked: Instant,
     spin: Spin,
+    /// Whether this side leaves a processor on which both wait.
+    moves: bool,
     pub counters: Counters,
 }
 
 impl<const SENDS: bool> Half<SENDS> {
-    pub fn new(ring: Ring, peer: Arc<Peer>, waiting: Waiting) -> Self {
+    pub fn new(ring: Ring, peer: Arc<Peer>, waiting: Waiting, moves: bool) -> Self {
         Half {
             ring,
             own: 0,
@@ -57,6 +60,7 @@ impl<const SENDS: bool> Half<SENDS> {
             peer,
             looked: Instant::now(),
             spin: Spin::new(waiting),
+            moves,
             counters: Counters::default(),
         }
     }
@@ -159,6 +163,7 @@ impl<const SENDS: bool> Half<SENDS> {
         }
         let started = Instant::now();
         self.may_wait(started, at_least, deadline)?;
+        self.say_processor();
         if let Some(limit) = self.spin.limit() {
             if self.spin(started, limit, at_least, deadline)? {
                 return Ok(());
@@ -189,8 +194,26 @@ impl<const SENDS: bool> Half<SENDS> {
             if now - start >= limit {
                 self.spin.failed();
                 self.counters.failed += 1;
+                self.leave_processor();
                 return Ok(false);
             }
+        }
+    }
+
+    #[inline]
+    fn say_processor(&self) {
+        let (said, now) = (self.ring.processor(SENDS), processors::current());
+        if said.load(Ordering::Relaxed) != now {
+            said.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Two threads that wait for each other on one processor run in turn, and the system leaves them there although another is
+    /// idle: there is never more than one of them that could run.
+    fn leave_processor(&self) {
+        let [own, peers] = [SENDS, !SENDS].map(|sending| self.ring.processor(sending).load(Ordering::Relaxed));
+        if self.moves && own == peers {
+            processors::leave();
         }
     }
 

@@ -38,6 +38,10 @@ pub(crate) struct Control {
     pub sender: Line<Bell>,
 }
 
+/// Behind both rings' control: the processor that each side waited on last, and one; 0: unknown. A hint.
+#[repr(C)]
+struct Processors([Line<AtomicU32>; 2]);
+
 /// Capacities of both rings: of the offering side's outgoing one, and of its incoming one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capacities(pub [usize; 2]);
@@ -61,7 +65,9 @@ impl Capacities {
 
 /// One ring in the shared memory: addresses and the capacity, which never change.
 pub(crate) struct Ring {
+    number: usize,
     control: NonNull<Control>,
+    processors: NonNull<Processors>,
     data: NonNull<u8>,
     capacity: usize,
     pub memory: Arc<Memory>,
@@ -76,12 +82,20 @@ unsafe impl Sync for Ring {}
 impl Ring {
     /// Ring 0 or 1 of a memory that has `capacities.bytes()` bytes.
     pub fn new(memory: &Arc<Memory>, capacities: Capacities, number: usize) -> Self {
-        const { assert!(2 * size_of::<Control>() <= CONTROL_BYTES) };
+        const { assert!(2 * size_of::<Control>() + size_of::<Processors>() <= CONTROL_BYTES) };
         let base = memory.base();
         let data = CONTROL_BYTES + if number == 0 { 0 } else { capacities.0[0] };
-        // SAFETY: both offsets are inside the memory.
-        let (control, data) = unsafe { (base.add(number * size_of::<Control>()).cast(), base.add(data)) };
-        Ring { control, data, capacity: capacities.0[number], memory: memory.clone() }
+        // SAFETY: the offsets are inside the memory.
+        let [control, processors, data] =
+            [number * size_of::<Control>(), 2 * size_of::<Control>(), data].map(|offset| unsafe { base.add(offset) });
+        Ring {
+            number,
+            control: control.cast(),
+            processors: processors.cast(),
+            data,
+            capacity: capacities.0[number],
+            memory: memory.clone(),
+        }
     }
 
     #[cfg(test)]
@@ -100,6 +114,14 @@ impl Ring {
         // SAFETY: the memory is mapped, as the caller has checked, zeroed at first, aligned to a page, and only holds
         // atomics.
         unsafe { self.control.as_ref() }
+    }
+
+    /// Where the sending side, or else the receiving one, says its processor. As with `control`.
+    #[inline]
+    pub fn processor(&self, sending: bool) -> &AtomicU32 {
+        let side = if sending { self.number } else { 1 - self.number };
+        // SAFETY: as above.
+        &unsafe { self.processors.as_ref() }.0[side].0
     }
 
     /// The addresses of `length` bytes from index `index` on: up to the ring's end, and from its beginning.

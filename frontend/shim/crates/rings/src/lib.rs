@@ -99,6 +99,7 @@ mod half;
 mod layout;
 mod memory;
 mod peer;
+mod processors;
 mod receiver;
 mod rings;
 mod sender;

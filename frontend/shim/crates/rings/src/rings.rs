@@ -26,6 +26,8 @@ pub struct Options {
     /// The longest message that this side receives.
     pub limit: u64,
     pub waiting: Waiting,
+    /// Whether a thread of this side goes to another processor where it waits on the one of the other side's. One side at most.
+    pub moves: bool,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
             largest: 64 << 20,
             limit: 256 << 20,
             waiting: Waiting::default(),
+            moves: false,
         }
     }
 }
@@ -55,8 +58,11 @@ impl Rings {
         let ring = |number| Ring::new(&memory, capacities, number);
         let (outgoing, incoming) = (first, 1 - first);
         Rings {
-            sender: Sender::new(Half::new(ring(outgoing), peer.clone(), options.waiting)),
-            receiver: Receiver::new(Half::new(ring(incoming), peer.clone(), options.waiting), options.limit),
+            sender: Sender::new(Half::new(ring(outgoing), peer.clone(), options.waiting, options.moves)),
+            receiver: Receiver::new(
+                Half::new(ring(incoming), peer.clone(), options.waiting, options.moves),
+                options.limit,
+            ),
             handle: Handle::new(peer, ring(outgoing), ring(incoming)),
         }
     }

@@ -1,5 +1,6 @@
 //! The policy of waiting: when a wait spins before it sleeps, and for how long.
 
+use crate::processors;
 use std::convert::Infallible;
 use std::future::{pending, poll_fn, Future};
 use std::pin::pin;
@@ -62,7 +63,7 @@ impl Spin {
             Waiting::Spin => return Some(Duration::MAX),
             Waiting::Adaptive => {}
         }
-        if !*self.several.get_or_insert_with(several_processors) {
+        if !*self.several.get_or_insert_with(processors::several) {
             return None;
         }
         if self.credit == 0 {
@@ -120,17 +121,6 @@ impl Spin {
     pub fn forget_processors(&mut self) {
         self.several = None;
     }
-}
-
-fn several_processors() -> bool {
-    // SAFETY: zeroed is an empty set; the call fills it for this thread.
-    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-    // SAFETY: as above.
-    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } < 0 {
-        return true; // more processors than the set has room for
-    }
-    // SAFETY: reads the set.
-    unsafe { libc::CPU_COUNT(&set) > 1 }
 }
 
 #[cfg(test)]

@@ -216,8 +216,8 @@ fn memory_that_changes_all_the_time() {
             // at times.
             let peer = Arc::new(Peer::new(None));
             let mut receiver =
-                Receiver::new(Half::new(Ring::new(&mine, capacities, 1), peer.clone(), Waiting::Sleep), LIMIT);
-            let mut sender = Sender::new(Half::new(Ring::new(&mine, capacities, 0), peer, Waiting::Adaptive));
+                Receiver::new(Half::new(Ring::new(&mine, capacities, 1), peer.clone(), Waiting::Sleep, false), LIMIT);
+            let mut sender = Sender::new(Half::new(Ring::new(&mine, capacities, 0), peer, Waiting::Adaptive, true));
             for number in 0..2 {
                 let ring = Ring::new(&mine, capacities, number);
                 ring.control().head.0.store(random.below(2000), Ordering::SeqCst);

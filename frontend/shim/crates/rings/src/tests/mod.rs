@@ -24,8 +24,11 @@ fn plain_pair(options: &Options) -> (Rings, Rings, [Arc<Peer>; 2]) {
         let ring = |number| Ring::new(&memory, capacities, number);
         let peer = &peers[first];
         Rings {
-            sender: Sender::new(Half::new(ring(first), peer.clone(), options.waiting)),
-            receiver: Receiver::new(Half::new(ring(1 - first), peer.clone(), options.waiting), options.limit),
+            sender: Sender::new(Half::new(ring(first), peer.clone(), options.waiting, options.moves)),
+            receiver: Receiver::new(
+                Half::new(ring(1 - first), peer.clone(), options.waiting, options.moves),
+                options.limit,
+            ),
             handle: Handle::new(peer.clone(), ring(first), ring(1 - first)),
         }
     };
