@@ -145,7 +145,7 @@ fn measure(kind: &str, up: usize, down: usize, rounds: usize) -> Result<(Vec<u12
     let mut own = Some(own);
     let child = apart(|| {
         drop(own.take());
-        answer_messages(rings::offer(other, &options, None)?, down)
+        answer_messages(rings::offer(other, &Options { moves: true, ..options }, None)?, down)
     })?;
     Ok((ask(rings::accept(own.take().ok_or("no socket")?, &options, None)?, up, rounds)?, child))
 }

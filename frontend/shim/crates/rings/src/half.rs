@@ -18,6 +18,8 @@ const ROUND: u32 = 32;
 /// Wake-ups without progress in one wait, after which each costs a pause.
 const USELESS: u32 = 16;
 const PAUSE: Duration = Duration::from_millis(1);
+/// Waits that begin so shortly one after the other are what a session takes its time for. Otherwise it computes, and goes nowhere.
+const OFTEN: Duration = Duration::from_micros(200);
 /// A message's bytes are published in pieces of at most this size, so that both sides copy at the same time.
 const PIECE: u64 = 16 << 10;
 
@@ -46,6 +48,9 @@ pub(crate) struct Half<const SENDS: bool> {
     spin: Spin,
     /// Whether this side leaves a processor on which both wait.
     moves: bool,
+    /// When the last wait began, and whether the one before had begun shortly before it.
+    waited: Instant,
+    often: bool,
     pub counters: Counters,
 }
 
@@ -61,6 +66,8 @@ impl<const SENDS: bool> Half<SENDS> {
             looked: Instant::now(),
             spin: Spin::new(waiting),
             moves,
+            waited: Instant::now(),
+            often: false,
             counters: Counters::default(),
         }
     }
@@ -163,6 +170,8 @@ impl<const SENDS: bool> Half<SENDS> {
         }
         let started = Instant::now();
         self.may_wait(started, at_least, deadline)?;
+        self.often = started - self.waited < OFTEN;
+        self.waited = started;
         self.say_processor();
         if let Some(limit) = self.spin.limit() {
             if self.spin(started, limit, at_least, deadline)? {
@@ -210,10 +219,11 @@ impl<const SENDS: bool> Half<SENDS> {
 
     /// Two threads that wait for each other on one processor run in turn, and the system leaves them there although another is
     /// idle: there is never more than one of them that could run.
-    fn leave_processor(&self) {
+    fn leave_processor(&mut self) {
         let [own, peers] = [SENDS, !SENDS].map(|sending| self.ring.processor(sending).load(Ordering::Relaxed));
-        if self.moves && own == peers {
+        if self.moves && self.often && own == peers {
             processors::leave();
+            self.counters.left += 1;
         }
     }
 

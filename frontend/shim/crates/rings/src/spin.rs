@@ -30,6 +30,8 @@ pub struct Counters {
     pub slept: u64,
     /// Futex wake-ups of the other side.
     pub rang: u64,
+    /// Moves to another processor.
+    pub left: u64,
 }
 
 /// About what a sleep and a wake-up cost: a thread that spins as long loses at most as much again.

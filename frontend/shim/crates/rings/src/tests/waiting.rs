@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{plain_pair, small};
-use crate::{Error, Options, Waiting};
+use crate::{processors, Error, Options, Waiting};
+use std::sync::atomic::Ordering;
 
 const POLICIES: [Waiting; 3] = [Waiting::Adaptive, Waiting::Sleep, Waiting::Spin];
 
@@ -144,4 +145,27 @@ fn a_peer_that_wakes_for_nothing_costs_a_look_in_a_millisecond() {
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     assert!(one.receiver.counters().slept < 16 + 210, "{:?}", one.receiver.counters());
+}
+
+/// Whether a side leaves its processor within some waits beside a peer that waits on the same one.
+fn left(moves: bool) -> u64 {
+    let (mut one, other, _peers) = plain_pair(&Options { moves, ..small() });
+    let ring = other.sender.test_ring();
+    for _ in 0..2000 {
+        let peers = processors::current();
+        ring.processor(true).store(peers, Ordering::Relaxed);
+        let deadline = Instant::now() + Duration::from_micros(110);
+        assert_eq!(one.receiver.next(Some(deadline)), Err(Error::TimedOut));
+        if one.receiver.counters().left != 0 {
+            break;
+        }
+    }
+    one.receiver.counters().left
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "asks for the processor")]
+fn one_side_leaves_the_processor_on_which_both_wait() {
+    assert_eq!(left(true), u64::from(processors::several()));
+    assert_eq!(left(false), 0);
 }
