@@ -286,7 +286,7 @@ mod tests {
         let served = served("large");
         let (ticket, _call) = call(&served);
         let mut rings = come(&served, &ticket).expect("rings");
-        let _ = rings.sender.try_send(&[&vec![1; (1 << 20) - 64]]);
+        rings.sender.send(&[&vec![1; (1 << 20) - 64]], None).expect("sent");
         rings.receiver.receive(&mut Vec::new(), None).expect("answered");
         rings.sender.begin((1 << 20) + 1, None).expect("begun");
         let _ = rings.sender.write(&[1], None);

@@ -195,7 +195,7 @@ impl Task {
             None => (Carrier::Stream(sender, bell), None),
             Some(rings::Rings { sender: own, receiver, handle }) => {
                 let bell = Arc::new(Bell::new().map_err(|e| local(&e))?);
-                let reading = Reading::new(Source::Ring(receiver), Watched::Ring(handle), bell);
+                let reading = Reading::new(Source::Ring(Box::new(receiver)), Watched::Ring(handle), bell);
                 (Carrier::Rings { sender: own, _stream: sender }, Some(reading))
             }
         };

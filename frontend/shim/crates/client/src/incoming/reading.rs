@@ -48,7 +48,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Where replies come from.
 pub(crate) enum Source {
     Stream(Box<Stream>),
-    Ring(Receiver),
+    Ring(Box<Receiver>),
 }
 
 /// What our thread looks at while it has not got the source.
