@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from farlane.backend.device.options import MODEL
 from farlane.backend.device.sim.options import Settings
 from farlane.backend.memory import config
 from farlane.backend.memory.cores.model import MemoryModel
 from farlane.backend.memory.cores.touches import records
 from farlane.backend.memory.slots.core import Demand
+from farlane.hosturl.variables import MODEL
 from tlb_programs import PROGRAMS, SLOWDOWN, compiled
 
 RUNS = 5

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from farlane.backend.system.files import CACHE
 from farlane.backend.workers import code
 from farlane.backend.workers.code import GuestCode
+from farlane.hosturl.variables import CACHE
 
 NAME, OTHER = "a" * 64, "b" * 64
 

@@ -509,6 +509,7 @@ def test_no_process_outlives_the_host(tmp_path: Path, before: list[str], stopped
         children = Path(f"/proc/{host.pid}/task/{host.pid}/children").read_text().split()
         assert children
         for child in children if stopped else []:
+            eventually(lambda child=int(child): os.getpgid(child) == child)  # one is stopped once it has its session
             os.kill(int(child), signal.SIGSTOP)
             eventually(lambda child=child: "State:\tT" in Path(f"/proc/{child}/status").read_text())
     finally:
