@@ -13,6 +13,7 @@
 //!
 //! ```text
 //! page 0     control of ring 0 (offering -> accepting side), control of ring 1 (the other way)
+//!            behind both, the processor on which each side waited last: a hint, and nothing is wrong where it lies
 //! then       bytes of ring 0, bytes of ring 1; each capacity is a power of two
 //! control    head | tail | the receiver's bell | the sender's bell        each on cache lines of its own
 //! message    length (u64, little endian) | bytes | 0 to 7 bytes of padding, so that lengths never cross the ring's end
