@@ -3,8 +3,8 @@
 Usage: python pages/results.py [--tables | --only AREA[/TABLE],... | --all] [--busy]
 
 A measurement replaces the tables of its command in docs/results/data (tables.py); adapters/ says which commands there are,
-and reads what they print. Times are measured on a quiet machine only, so that they do not replace better ones; counts and
-bytes at any time.
+and reads what they print. Times are measured on a quiet machine only (it waits for one, for minutes), so that they do not replace better ones;
+counts and bytes at any time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from adapters.reading import Source, Suite, Unreadable
 
 ROOT = tables.ROOT
 BUSY = 0.75  # load of a processor above which times say little
+SETTLES = 180.0  # seconds in which the load of the measurement before is gone
 BIN = Path(sys.executable).parent
 
 
@@ -72,6 +74,14 @@ def measure(source: Source) -> None:
     tables.save(source.page, there)
 
 
+def quiet() -> bool:
+    """Waits for the load that the measurement before has left to go. False: something else keeps the machine busy."""
+    ends = time.monotonic() + SETTLES
+    while (busy := os.getloadavg()[0] > BUSY * (os.cpu_count() or 1)) and time.monotonic() < ends:
+        time.sleep(5)
+    return not busy
+
+
 def wanted(words: str) -> Iterable[Source | Suite]:
     """The sources and suites of areas (`slots`) and of single tables (`slots/waits`)."""
     for word in words.split(","):
@@ -107,7 +117,7 @@ def main() -> int:
     for each in chosen:
         if isinstance(each, Suite):
             subprocess.run(shlex.split(each.command), cwd=ROOT, env=environment(), check=True)
-        elif each.exact or arguments.busy or os.getloadavg()[0] <= BUSY * (os.cpu_count() or 1):
+        elif each.exact or arguments.busy or quiet():
             measure(each)
         else:
             left_out.append(each.commands[0])
