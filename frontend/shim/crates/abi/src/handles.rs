@@ -60,6 +60,11 @@ pub type cudaStreamCaptureMode = c_int;
 pub const cudaStreamCaptureModeGlobal: cudaStreamCaptureMode = 0;
 pub const cudaStreamCaptureModeThreadLocal: cudaStreamCaptureMode = 1;
 pub const cudaStreamCaptureModeRelaxed: cudaStreamCaptureMode = 2;
+pub const cudaGraphKernelNodePortDefault: u8 = 0;
+pub const cudaGraphKernelNodePortProgrammatic: u8 = 1;
+pub const cudaGraphKernelNodePortLaunchCompletion: u8 = 2;
+pub const cudaGraphDependencyTypeDefault: u8 = 0;
+pub const cudaGraphDependencyTypeProgrammatic: u8 = 1;
 
 c_struct! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

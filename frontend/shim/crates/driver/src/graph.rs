@@ -241,12 +241,15 @@ pub unsafe fn cuGraphAddNode_v2(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
-    _dependencyData: *const CUgraphEdgeData,
+    dependencyData: *const CUgraphEdgeData,
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> Outcome {
-    // SAFETY: as above. An edge is full completion here, whatever its data: stricter than asked for.
-    unsafe { cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams) }
+    // SAFETY: as above.
+    unsafe {
+        cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams)?;
+        graph::describe(phGraphNode, dependencies, dependencyData, numDependencies)
+    }
 }
 
 pub unsafe fn cuGraphAddNode_v3(

@@ -126,7 +126,11 @@ pub unsafe fn instantiate(pGraphExec: *mut GraphExecHandle, graph: GraphHandle, 
         // Launching from the device among them.
         return Err(Error::NOT_SUPPORTED);
     }
-    let exec = exec::instantiate(graph_id(graph)?, flags)?;
+    let id = graph_id(graph)?;
+    if state().graph(id)?.owned {
+        return Err(Error::NOT_SUPPORTED); // it belongs to a node of another graph
+    }
+    let exec = exec::instantiate(id, flags)?;
     // SAFETY: the caller's promise.
     unsafe { give(pGraphExec, exec) }
 }

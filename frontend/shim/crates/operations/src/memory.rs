@@ -166,6 +166,9 @@ pub unsafe fn malloc_async(
         *unsafe { devPtr.as_mut() }.ok_or(Error::INVALID_VALUE)? = address;
         return Ok(());
     }
+    if capture::any() {
+        capture::allow(false)?;
+    }
     // SAFETY: the caller's promise.
     unsafe { allocate_from(None, devPtr, size) }
 }

@@ -11,7 +11,7 @@
 
 use super::allocations::memory_for;
 use super::node::Work;
-use super::state::{graph_handle, node_handle, state, Id};
+use super::state::{graph_handle, node_handle, state, Id, State};
 use crate::types::{
     GraphEdgeData, GraphHandle, GraphNodeHandle, StreamCaptureMode, STREAM_CAPTURE_MODE_GLOBAL,
     STREAM_CAPTURE_MODE_RELAXED, STREAM_CAPTURE_MODE_THREAD_LOCAL,
@@ -35,6 +35,34 @@ struct Member {
     stream: Arc<Stream>,
     /// What its next node waits for.
     tips: Vec<Id>,
+    /// What the program said of the edges from some of them.
+    edges: BTreeMap<Id, GraphEdgeData>,
+}
+
+impl Member {
+    fn new(stream: &Arc<Stream>, tips: Vec<Id>, edges: BTreeMap<Id, GraphEdgeData>) -> Self {
+        Self { stream: stream.clone(), tips, edges }
+    }
+
+    /// A new node of the graph waits for what the next one was to wait for, and the next one for it.
+    fn add(&mut self, state: &mut State, graph: Id, work: Work) -> Outcome<Id> {
+        let id = state.add(graph, work, self.tips.clone())?;
+        let edges: Vec<(Id, GraphEdgeData)> = std::mem::take(&mut self.edges).into_iter().collect();
+        self.tips = vec![id];
+        state.describe(id, &edges)?;
+        Ok(id)
+    }
+}
+
+/// What the program says of edges from nodes of the graph, where it is not the plain one.
+fn said(state: &State, graph: Id, nodes: &[(Id, GraphEdgeData)]) -> Outcome<BTreeMap<Id, GraphEdgeData>> {
+    for (node, data) in nodes {
+        if state.node(*node)?.graph != graph {
+            return Err(Error::INVALID_VALUE);
+        }
+        state.check_edge(*node, *node, data)?;
+    }
+    Ok(nodes.iter().filter(|(_, data)| *data != GraphEdgeData::default()).copied().collect())
 }
 
 #[derive(Debug)]
@@ -97,7 +125,7 @@ pub fn exchange_mode(mode: StreamCaptureMode) -> StreamCaptureMode {
 }
 
 /// Begins to capture the stream, into a new graph or behind nodes of one.
-pub fn begin(stream: &Arc<Stream>, mode: StreamCaptureMode, into: Option<(Id, Vec<Id>)>) -> Outcome {
+pub fn begin(stream: &Arc<Stream>, mode: StreamCaptureMode, into: Option<(Id, Vec<(Id, GraphEdgeData)>)>) -> Outcome {
     if stream.kind == Kind::Legacy {
         return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
     }
@@ -109,19 +137,17 @@ pub fn begin(stream: &Arc<Stream>, mode: StreamCaptureMode, into: Option<(Id, Ve
         return Err(Error::ILLEGAL_STATE);
     }
     let given = into.is_some();
-    let (graph, tips) = match into {
+    let (graph, tips, said) = match into {
         Some((graph, tips)) => {
             let state = state();
             state.graph(graph)?;
-            if tips.iter().any(|tip| state.node(*tip).map_or(true, |node| node.graph != graph)) {
-                return Err(Error::INVALID_VALUE);
-            }
-            (graph, tips)
+            let said = said(&state, graph, &tips)?;
+            (graph, tips.into_iter().map(|(tip, _)| tip).collect(), said)
         }
-        None => (state().create(false), Vec::new()),
+        None => (state().create(false), Vec::new(), BTreeMap::new()),
     };
     let id = NEXT.fetch_add(1, Relaxed);
-    let members = BTreeMap::from([(stream.number, Member { stream: stream.clone(), tips })]);
+    let members = BTreeMap::from([(stream.number, Member::new(stream, tips, said))]);
     let (origin, thread) = (stream.number, thread());
     let (invalid, reported, edges) = Default::default();
     captures.insert(id, Capture { graph, given, mode, thread, origin, invalid, members, reported, edges });
@@ -139,10 +165,8 @@ pub fn end(stream: &Stream, reported: bool) -> Outcome<GraphHandle> {
     if capture.origin != stream.number {
         return Err(Error::STREAM_CAPTURE_UNMATCHED);
     }
-    if capture.mode != STREAM_CAPTURE_MODE_RELAXED && capture.thread != thread() {
-        return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
-    }
-    if !reported && !capture.given {
+    let elsewhere = capture.mode != STREAM_CAPTURE_MODE_RELAXED && capture.thread != thread();
+    if !elsewhere && !reported && !capture.given {
         return Err(Error::INVALID_VALUE);
     }
     let Some(capture) = captures.remove(&id) else { return Err(Error::ILLEGAL_STATE) };
@@ -154,6 +178,7 @@ pub fn end(stream: &Stream, reported: bool) -> Outcome<GraphHandle> {
     let tips = |number: u32| capture.members.get(&number).map_or(&[][..], |member| &member.tips[..]);
     let joined = capture.members.keys().all(|other| state.reach(tips(stream.number), tips(*other)));
     let error = match (capture.invalid, joined) {
+        _ if elsewhere => Error::STREAM_CAPTURE_WRONG_THREAD, // which ends the capture, too
         (true, _) => Error::STREAM_CAPTURE_INVALIDATED,
         (false, false) => Error::STREAM_CAPTURE_UNJOINED,
         (false, true) => return Ok(graph_handle(capture.graph)),
@@ -178,9 +203,7 @@ pub fn add(stream: &Stream, work: Work) -> Outcome<Id> {
     let mut captures = captures();
     let capture = valid(&mut captures, stream)?;
     let member = capture.members.get_mut(&stream.number).ok_or(Error::ILLEGAL_STATE)?;
-    let id = state().add(capture.graph, work, member.tips.clone())?;
-    member.tips = vec![id];
-    Ok(id)
+    member.add(&mut state(), capture.graph, work)
 }
 
 /// Memory that a node of the stream's capture allocates: its address.
@@ -191,7 +214,7 @@ pub fn allocate(stream: &Stream, size: usize) -> Outcome<*mut c_void> {
     let mut state = state();
     let memory = memory_for(&state, capture.graph, &member.tips, size)?;
     let address = memory.address();
-    member.tips = vec![state.add(capture.graph, Work::Allocate { memory, size }, member.tips.clone())?];
+    member.add(&mut state, capture.graph, Work::Allocate { memory, size })?;
     Ok(address)
 }
 
@@ -224,7 +247,7 @@ pub fn join(stream: &Arc<Stream>, id: u32, nodes: &[Id]) -> Outcome {
     stream.capture.store(id, Relaxed);
     let capture = valid(&mut captures, stream)?;
     let member = capture.members.entry(stream.number);
-    let member = member.or_insert_with(|| Member { stream: stream.clone(), tips: Vec::new() });
+    let member = member.or_insert_with(|| Member::new(stream, Vec::new(), BTreeMap::new()));
     member.tips.extend(nodes);
     member.tips.sort_unstable();
     member.tips.dedup();
@@ -237,18 +260,18 @@ pub fn lives(id: u32) -> bool {
 }
 
 /// Sets what the stream's next node waits for, or adds to it.
-pub fn set_tips(stream: &Stream, nodes: Vec<Id>, replace: bool) -> Outcome {
+pub fn set_tips(stream: &Stream, nodes: &[(Id, GraphEdgeData)], replace: bool) -> Outcome {
     let mut captures = captures();
     let capture = valid(&mut captures, stream)?;
     let state = state();
-    if nodes.iter().any(|node| state.node(*node).map_or(true, |node| node.graph != capture.graph)) {
-        return Err(Error::INVALID_VALUE);
-    }
+    let said = said(&state, capture.graph, nodes)?;
     let member = capture.members.get_mut(&stream.number).ok_or(Error::ILLEGAL_STATE)?;
     if replace {
         member.tips.clear();
+        member.edges.clear();
     }
-    member.tips.extend(nodes);
+    member.tips.extend(nodes.iter().map(|(node, _)| *node));
+    member.edges.extend(said);
     member.tips.sort_unstable();
     member.tips.dedup();
     Ok(())
@@ -258,9 +281,9 @@ pub fn info(stream: &Stream) -> Option<Info> {
     let id = stream.capture.load(Relaxed);
     let mut captures = captures();
     let capture = captures.get_mut(&id)?;
-    let tips = &capture.members.get(&stream.number)?.tips;
-    capture.reported = tips.iter().map(|tip| node_handle(*tip)).collect();
-    capture.edges = vec![GraphEdgeData::default(); capture.reported.len()];
+    let member = capture.members.get(&stream.number)?;
+    capture.reported = member.tips.iter().map(|tip| node_handle(*tip)).collect();
+    capture.edges = member.tips.iter().map(|tip| member.edges.get(tip).copied().unwrap_or_default()).collect();
     Some(Info {
         id,
         invalid: capture.invalid,
@@ -311,19 +334,39 @@ pub fn admit(operation: Operation) -> Outcome {
         Operation::Malloc
             | Operation::MallocPitch
             | Operation::Malloc3D
+            | Operation::MallocManaged
+            | Operation::MallocArray
+            | Operation::Malloc3DArray
+            | Operation::MallocMipmappedArray
+            | Operation::MemPoolCreate
+            | Operation::MemPoolTrimTo
+            | Operation::StreamSynchronize
+            | Operation::StreamQuery
             | Operation::Free
             | Operation::MallocHost
             | Operation::HostAlloc
             | Operation::FreeHost
             | Operation::HostRegister
             | Operation::HostUnregister
+            | Operation::GraphInstantiate
+            | Operation::GraphInstantiateWithFlags
+            | Operation::GraphInstantiateWithParams
+            | Operation::DeviceSetLimit
+            | Operation::ProfilerStart
+            | Operation::ProfilerStop
     );
-    if !everywhere && !with_care {
-        return Ok(());
+    if everywhere || with_care {
+        allow(everywhere)?;
     }
+    Ok(())
+}
+
+/// Whether the thread may make a call that is not safe while captures are under way: by its mode and theirs, or not at
+/// all (`never`).
+pub fn allow(never: bool) -> Outcome {
     let (mode, thread) = (MODE.try_with(Cell::get).unwrap_or(STREAM_CAPTURE_MODE_GLOBAL), thread());
     let forbids = |capture: &Capture| match (mode, capture.mode) {
-        _ if everywhere => true,
+        _ if never => true,
         (STREAM_CAPTURE_MODE_RELAXED, _) | (_, STREAM_CAPTURE_MODE_RELAXED) => false,
         (STREAM_CAPTURE_MODE_THREAD_LOCAL, _) | (_, STREAM_CAPTURE_MODE_THREAD_LOCAL) => capture.thread == thread,
         _ => true,

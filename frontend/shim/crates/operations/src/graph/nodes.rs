@@ -13,8 +13,8 @@ use super::objects;
 use super::parameters::{allocation, kind_of};
 use super::state::{graph_handle, graph_id, node_handle, node_id, state, Id};
 use crate::types::{
-    Copy3D, CopyKind, EventHandle, GraphExecHandle, GraphHandle, GraphNodeHandle, GraphNodeType, HostNodeParams,
-    KernelNodeParams, MemAllocNodeParams, MemsetParams,
+    Copy3D, CopyKind, EventHandle, GraphEdgeData, GraphExecHandle, GraphHandle, GraphNodeHandle, GraphNodeType,
+    HostNodeParams, KernelNodeParams, MemAllocNodeParams, MemsetParams,
 };
 use crate::{event, memory};
 use session::call::{Error, Outcome};
@@ -24,7 +24,7 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `list` has `count` handles, or none and is null.
-pub(super) unsafe fn listed(list: *const GraphNodeHandle, count: usize) -> Outcome<Vec<Id>> {
+pub unsafe fn listed(list: *const GraphNodeHandle, count: usize) -> Outcome<Vec<Id>> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -33,6 +33,18 @@ pub(super) unsafe fn listed(list: *const GraphNodeHandle, count: usize) -> Outco
     }
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(list, count) }.iter().map(|node| node_id(*node)).collect()
+}
+
+/// What the program says of its list's edges: without an array they are plain ones.
+///
+/// # Safety
+/// `list` has `count` places, or is null.
+pub unsafe fn described(list: *const GraphEdgeData, count: usize) -> Vec<GraphEdgeData> {
+    if list.is_null() || count == 0 {
+        return vec![GraphEdgeData::default(); count];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(list, count) }.to_vec()
 }
 
 /// Adds a node that does this work to the program's graph.
@@ -86,9 +98,14 @@ pub(super) fn read<T>(node: GraphNodeHandle, get: impl FnOnce(&Work) -> Option<T
     get(&state().node(node_id(node)?)?.work).ok_or(Error::INVALID_VALUE)
 }
 
-/// A copy of a graph for a node to hold.
+/// A copy of a graph for a node to hold. A graph that belongs to a node already cannot be given to another one.
 fn child(graph: GraphHandle) -> Outcome<Work> {
-    Ok(Work::Child(state().copy(graph_id(graph)?, true)?))
+    let mut state = state();
+    let id = graph_id(graph)?;
+    if state.graph(id)?.owned {
+        return Err(Error::NOT_SUPPORTED);
+    }
+    Ok(Work::Child(state.copy(id, true)?))
 }
 
 macro_rules! node_functions {
@@ -293,6 +310,9 @@ pub unsafe fn add_mem_alloc_node(
 ) -> Outcome {
     // SAFETY: the program says that it is such a struct, or null.
     let params = unsafe { nodeParams.as_mut() }.ok_or(Error::INVALID_VALUE)?;
+    if params.poolProps.handleTypes != 0 {
+        return Err(Error::INVALID_VALUE); // the device shares no memory between processes
+    }
     let size = params.bytesize;
     // SAFETY: the program's promise.
     let from = unsafe { listed(pDependencies, numDependencies) }?;

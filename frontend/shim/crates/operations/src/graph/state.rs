@@ -10,10 +10,14 @@
 use super::conditional::Condition;
 use super::node::Work;
 use super::objects::retain_all;
-use crate::types::{ConditionalHandle, GraphHandle, GraphNodeHandle};
+use crate::types::{
+    ConditionalHandle, GraphEdgeData, GraphHandle, GraphNodeHandle, GRAPH_DEPENDENCY_TYPE_DEFAULT,
+    GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, GRAPH_KERNEL_NODE_PORT_DEFAULT, GRAPH_KERNEL_NODE_PORT_LAUNCH_COMPLETION,
+    GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+};
 use session::call::{Error, Outcome};
 use session::work::handle::{decode, encode, Tag};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// The number of a graph, a node or an executable graph.
@@ -28,6 +32,8 @@ pub struct Node {
     pub work: Work,
     /// What it waits for.
     pub from: Vec<Id>,
+    /// What is said of such an edge, where it is not the plain one. Each is waited for wholly: stricter than asked for.
+    pub edges: BTreeMap<Id, GraphEdgeData>,
     /// The node that this one was cloned from.
     pub origin: Option<Id>,
 }
@@ -134,9 +140,60 @@ impl State {
             return Err(Error::INVALID_VALUE);
         }
         let id = self.mint();
-        self.nodes.insert(id, Node { graph, work, from, origin: None });
+        self.nodes.insert(id, Node { graph, work, from, edges: BTreeMap::new(), origin: None });
         self.graph_mut(graph)?.nodes.push(id);
         Ok(id)
+    }
+
+    /// What is said of the edge from one node to another.
+    pub fn edge(&self, from: Id, to: Id) -> GraphEdgeData {
+        self.nodes.get(&to).and_then(|node| node.edges.get(&from)).copied().unwrap_or_default()
+    }
+
+    /// Says it of a node's edges, all of them or none.
+    pub fn describe(&mut self, to: Id, edges: &[(Id, GraphEdgeData)]) -> Outcome {
+        edges.iter().try_for_each(|(from, data)| self.check_edge(*from, to, data))?;
+        let node = self.node_mut(to)?;
+        node.edges.extend(edges.iter().filter(|(_, data)| *data != GraphEdgeData::default()).copied());
+        Ok(())
+    }
+
+    /// Whether there may be such an edge: ports and the programmatic type are those of kernels.
+    pub fn check_edge(&self, from: Id, to: Id, data: &GraphEdgeData) -> Outcome {
+        let kernel = |id| self.node(id).map(|node| matches!(node.work, Work::Kernel(_)));
+        let allowed = match (data.from_port, data.type_) {
+            (GRAPH_KERNEL_NODE_PORT_DEFAULT, GRAPH_DEPENDENCY_TYPE_DEFAULT) => true,
+            (GRAPH_KERNEL_NODE_PORT_LAUNCH_COMPLETION, GRAPH_DEPENDENCY_TYPE_DEFAULT) => kernel(from)?,
+            (
+                GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC | GRAPH_KERNEL_NODE_PORT_LAUNCH_COMPLETION,
+                GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC,
+            ) => kernel(from)? && kernel(to)?,
+            _ => false,
+        };
+        if !allowed || data.to_port != 0 || data.reserved != [0; 5] {
+            return Err(Error::INVALID_VALUE);
+        }
+        Ok(())
+    }
+
+    /// Gives a graph to a new node of another one, which owns it from now on.
+    pub fn give(&mut self, graph: Id, child: Id, from: Vec<Id>) -> Outcome<Id> {
+        if self.graph(child)?.owned {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        if self.holds(child, graph) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let node = self.add(graph, Work::Child(child), from)?;
+        self.graph_mut(child)?.owned = true;
+        Ok(node)
+    }
+
+    /// Whether a graph is another one, or inside of it.
+    fn holds(&self, outer: Id, graph: Id) -> bool {
+        let nodes = self.graph(outer).map_or(&[][..], |outer| &outer.nodes);
+        let works = nodes.iter().filter_map(|node| self.nodes.get(node));
+        outer == graph || works.flat_map(|node| node.work.inner()).any(|inner| self.holds(*inner, graph))
     }
 
     /// Ends a node; what depended on it no longer does. Returns the user objects that graphs inside have held, too.
@@ -147,6 +204,7 @@ impl State {
         }
         for other in self.nodes.values_mut().filter(|other| other.graph == node.graph) {
             other.from.retain(|from| *from != id);
+            other.edges.remove(&id);
         }
         let mut objects = HashMap::new();
         for inner in node.work.inner() {
@@ -208,6 +266,7 @@ impl State {
             }
             (node.graph, node.origin) = (copy, Some(old));
             node.from = node.from.iter().filter_map(|from| copies.get(from).copied()).collect();
+            node.edges = node.edges.iter().filter_map(|(from, data)| Some((*copies.get(from)?, *data))).collect();
             let new = copies[&old];
             self.nodes.insert(new, node);
             self.graph_mut(copy)?.nodes.push(new);

@@ -2,7 +2,7 @@
 #![allow(non_snake_case)] // C's names
 
 use super::give;
-use super::nodes::listed;
+use super::nodes::{described, listed};
 use super::state::{graph_id, node_handle, node_id, state, Id};
 use crate::types::{GraphEdgeData, GraphHandle, GraphNodeHandle};
 use session::call::{Error, Outcome};
@@ -23,15 +23,22 @@ unsafe fn tell(found: &[Id], nodes: *mut GraphNodeHandle, count: *mut usize) -> 
     Ok(())
 }
 
-/// Edges have no data of their own here.
-unsafe fn tell_data(edges: *mut GraphEdgeData, count: *const usize) {
-    if !edges.is_null() {
-        // SAFETY: as many places as nodes that were reported; the count was checked.
-        for at in 0..unsafe { count.read() } {
-            // SAFETY: as above.
-            unsafe { edges.add(at).write(GraphEdgeData::default()) };
-        }
+/// The same for what is said of edges. Without a place for it, edges of which something is said are not reported at all.
+unsafe fn tell_data(pairs: &[(Id, Id)], edges: *mut GraphEdgeData, asked: bool, count: *const usize) -> Outcome {
+    let found: Vec<GraphEdgeData> = {
+        let state = state();
+        pairs.iter().map(|(from, to)| state.edge(*from, *to)).collect()
+    };
+    if edges.is_null() {
+        let lossy = asked && found.iter().any(|data| *data != GraphEdgeData::default());
+        return if lossy { Err(Error::LOSSY_QUERY) } else { Ok(()) };
     }
+    // SAFETY: the caller's promise.
+    for at in 0..unsafe { count.as_ref() }.copied().unwrap_or_default() {
+        // SAFETY: as many places as nodes that were reported.
+        unsafe { edges.add(at).write(found.get(at).copied().unwrap_or_default()) };
+    }
+    Ok(())
 }
 
 pub unsafe fn get_nodes(graph: GraphHandle, nodes: *mut GraphNodeHandle, numNodes: *mut usize) -> Outcome {
@@ -60,17 +67,8 @@ pub unsafe fn get_edges_before_13(
     to: *mut GraphNodeHandle,
     numEdges: *mut usize,
 ) -> Outcome {
-    if from.is_null() != to.is_null() || numEdges.is_null() {
-        return Err(Error::INVALID_VALUE);
-    }
-    let edges = state().edges(graph_id(graph)?)?;
-    let (sources, targets): (Vec<Id>, Vec<Id>) = edges.into_iter().unzip();
     // SAFETY: as above.
-    unsafe {
-        let mut places = numEdges.read();
-        tell(&sources, from, &mut places)?;
-        tell(&targets, to, numEdges)
-    }
+    unsafe { get_edges(graph, from, to, std::ptr::null_mut(), numEdges) }
 }
 
 pub unsafe fn get_edges(
@@ -80,12 +78,18 @@ pub unsafe fn get_edges(
     edgeData: *mut GraphEdgeData,
     numEdges: *mut usize,
 ) -> Outcome {
+    if from.is_null() != to.is_null() || numEdges.is_null() {
+        return Err(Error::INVALID_VALUE);
+    }
+    let edges = state().edges(graph_id(graph)?)?;
+    let (sources, targets): (Vec<Id>, Vec<Id>) = edges.iter().copied().unzip();
     // SAFETY: as above.
     unsafe {
-        get_edges_before_13(graph, from, to, numEdges)?;
-        tell_data(edgeData, numEdges);
+        tell_data(&edges, edgeData, !from.is_null(), numEdges)?;
+        let mut places = numEdges.read();
+        tell(&sources, from, &mut places)?;
+        tell(&targets, to, numEdges)
     }
-    Ok(())
 }
 
 pub unsafe fn node_get_dependencies_before_13(
@@ -93,9 +97,8 @@ pub unsafe fn node_get_dependencies_before_13(
     pDependencies: *mut GraphNodeHandle,
     pNumDependencies: *mut usize,
 ) -> Outcome {
-    let found = state().node(node_id(node)?)?.from.clone();
     // SAFETY: as above.
-    unsafe { tell(&found, pDependencies, pNumDependencies) }
+    unsafe { node_get_dependencies(node, pDependencies, std::ptr::null_mut(), pNumDependencies) }
 }
 
 pub unsafe fn node_get_dependencies(
@@ -104,12 +107,14 @@ pub unsafe fn node_get_dependencies(
     edgeData: *mut GraphEdgeData,
     pNumDependencies: *mut usize,
 ) -> Outcome {
+    let id = node_id(node)?;
+    let found = state().node(id)?.from.clone();
+    let edges: Vec<(Id, Id)> = found.iter().map(|from| (*from, id)).collect();
     // SAFETY: as above.
     unsafe {
-        node_get_dependencies_before_13(node, pDependencies, pNumDependencies)?;
-        tell_data(edgeData, pNumDependencies);
+        tell_data(&edges, edgeData, !pDependencies.is_null(), pNumDependencies)?;
+        tell(&found, pDependencies, pNumDependencies)
     }
-    Ok(())
 }
 
 pub unsafe fn node_get_dependent_nodes_before_13(
@@ -117,14 +122,8 @@ pub unsafe fn node_get_dependent_nodes_before_13(
     pDependentNodes: *mut GraphNodeHandle,
     pNumDependentNodes: *mut usize,
 ) -> Outcome {
-    let id = node_id(node)?;
-    let found: Vec<Id> = {
-        let state = state();
-        let edges = state.edges(state.node(id)?.graph)?;
-        edges.into_iter().filter(|(from, _)| *from == id).map(|(_, to)| to).collect()
-    };
     // SAFETY: as above.
-    unsafe { tell(&found, pDependentNodes, pNumDependentNodes) }
+    unsafe { node_get_dependent_nodes(node, pDependentNodes, std::ptr::null_mut(), pNumDependentNodes) }
 }
 
 pub unsafe fn node_get_dependent_nodes(
@@ -133,12 +132,17 @@ pub unsafe fn node_get_dependent_nodes(
     edgeData: *mut GraphEdgeData,
     pNumDependentNodes: *mut usize,
 ) -> Outcome {
+    let id = node_id(node)?;
+    let edges: Vec<(Id, Id)> = {
+        let state = state();
+        state.edges(state.node(id)?.graph)?.into_iter().filter(|(from, _)| *from == id).collect()
+    };
+    let found: Vec<Id> = edges.iter().map(|(_, to)| *to).collect();
     // SAFETY: as above.
     unsafe {
-        node_get_dependent_nodes_before_13(node, pDependentNodes, pNumDependentNodes)?;
-        tell_data(edgeData, pNumDependentNodes);
+        tell_data(&edges, edgeData, !pDependentNodes.is_null(), pNumDependentNodes)?;
+        tell(&found, pDependentNodes, pNumDependentNodes)
     }
-    Ok(())
 }
 
 /// Pairs of nodes of the graph.
@@ -168,26 +172,31 @@ pub unsafe fn add_dependencies_before_13(
     numDependencies: usize,
 ) -> Outcome {
     // SAFETY: the program's promise.
-    let pairs = unsafe { pairs(graph, from, to, numDependencies) }?;
-    let mut state = state();
-    for (from, to) in pairs {
-        if from == to || state.node(to)?.from.contains(&from) {
-            return Err(Error::INVALID_VALUE);
-        }
-        state.node_mut(to)?.from.push(from);
-    }
-    Ok(())
+    unsafe { add_dependencies(graph, from, to, std::ptr::null(), numDependencies) }
 }
 
+/// Adds all of the edges, or none where one cannot be.
 pub unsafe fn add_dependencies(
     graph: GraphHandle,
     from: *const GraphNodeHandle,
     to: *const GraphNodeHandle,
-    _edgeData: *const GraphEdgeData,
+    edgeData: *const GraphEdgeData,
     numDependencies: usize,
 ) -> Outcome {
     // SAFETY: the program's promise.
-    unsafe { add_dependencies_before_13(graph, from, to, numDependencies) }
+    let (pairs, data) = unsafe { (pairs(graph, from, to, numDependencies)?, described(edgeData, numDependencies)) };
+    let mut state = state();
+    for (place, ((from, to), data)) in pairs.iter().zip(&data).enumerate() {
+        if from == to || state.node(*to)?.from.contains(from) || pairs[..place].contains(&(*from, *to)) {
+            return Err(Error::INVALID_VALUE);
+        }
+        state.check_edge(*from, *to, data)?;
+    }
+    for ((from, to), data) in pairs.into_iter().zip(data) {
+        state.node_mut(to)?.from.push(from);
+        state.describe(to, &[(from, data)])?;
+    }
+    Ok(())
 }
 
 pub unsafe fn remove_dependencies_before_13(
@@ -203,6 +212,7 @@ pub unsafe fn remove_dependencies_before_13(
         let node = state.node_mut(to)?;
         let place = node.from.iter().position(|id| *id == from).ok_or(Error::INVALID_VALUE)?;
         node.from.remove(place);
+        node.edges.remove(&from);
     }
     Ok(())
 }

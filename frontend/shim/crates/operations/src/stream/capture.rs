@@ -2,11 +2,10 @@
 #![allow(non_snake_case, clippy::too_many_arguments)] // C's names and signatures
 
 use super::{give, resolve};
-use crate::graph::{capture, graph_id, node_id, Id};
+use crate::graph::{capture, described, graph_id, listed, Id};
 use crate::types::{
     GraphEdgeData, GraphHandle, GraphNodeHandle, StreamCaptureMode, StreamCaptureStatus, StreamHandle,
-    STREAM_CAPTURE_MODE_GLOBAL, STREAM_CAPTURE_MODE_RELAXED, STREAM_CAPTURE_STATUS_ACTIVE,
-    STREAM_CAPTURE_STATUS_INVALIDATED, STREAM_CAPTURE_STATUS_NONE,
+    STREAM_CAPTURE_STATUS_ACTIVE, STREAM_CAPTURE_STATUS_INVALIDATED, STREAM_CAPTURE_STATUS_NONE,
 };
 use session::call::{Error, Outcome};
 use session::function::DefaultStream;
@@ -107,16 +106,14 @@ pub unsafe fn begin_capture(default: DefaultStream, stream: StreamHandle, mode: 
     capture::begin(&resolve(default, stream)?, mode, None)
 }
 
-/// The nodes that the program lists.
-unsafe fn nodes(list: *const GraphNodeHandle, count: usize) -> Outcome<Vec<Id>> {
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    if list.is_null() {
-        return Err(Error::INVALID_VALUE);
-    }
+/// The nodes that the program lists, and what it says of the edges from them.
+unsafe fn nodes(
+    list: *const GraphNodeHandle,
+    data: *const GraphEdgeData,
+    count: usize,
+) -> Outcome<Vec<(Id, GraphEdgeData)>> {
     // SAFETY: the program says that there are so many.
-    unsafe { std::slice::from_raw_parts(list, count) }.iter().map(|node| node_id(*node)).collect()
+    Ok(unsafe { listed(list, count)?.into_iter().zip(described(data, count)) }.collect())
 }
 
 pub unsafe fn begin_capture_to_graph(
@@ -124,12 +121,12 @@ pub unsafe fn begin_capture_to_graph(
     stream: StreamHandle,
     graph: GraphHandle,
     dependencies: *const GraphNodeHandle,
-    _dependencyData: *const GraphEdgeData,
+    dependencyData: *const GraphEdgeData,
     numDependencies: usize,
     mode: StreamCaptureMode,
 ) -> Outcome {
     // SAFETY: the program's promise.
-    let tips = unsafe { nodes(dependencies, numDependencies) }?;
+    let tips = unsafe { nodes(dependencies, dependencyData, numDependencies) }?;
     capture::begin(&resolve(default, stream)?, mode, Some((graph_id(graph)?, tips)))
 }
 
@@ -146,6 +143,7 @@ unsafe fn update(
     default: DefaultStream,
     stream: StreamHandle,
     dependencies: *const GraphNodeHandle,
+    data: *const GraphEdgeData,
     count: usize,
     flags: c_uint,
 ) -> Outcome {
@@ -153,8 +151,8 @@ unsafe fn update(
         return Err(Error::INVALID_VALUE);
     }
     // SAFETY: the caller's promise.
-    let nodes = unsafe { nodes(dependencies, count) }?;
-    capture::set_tips(&*resolve(default, stream)?, nodes, flags == crate::types::STREAM_SET_CAPTURE_DEPENDENCIES)
+    let nodes = unsafe { nodes(dependencies, data, count) }?;
+    capture::set_tips(&*resolve(default, stream)?, &nodes, flags == crate::types::STREAM_SET_CAPTURE_DEPENDENCIES)
 }
 
 pub unsafe fn update_capture_dependencies_before_13(
@@ -165,27 +163,24 @@ pub unsafe fn update_capture_dependencies_before_13(
     flags: c_uint,
 ) -> Outcome {
     // SAFETY: the program's promise, here and below.
-    unsafe { update(default, stream, dependencies, numDependencies, flags) }
+    unsafe { update(default, stream, dependencies, std::ptr::null(), numDependencies, flags) }
 }
 
 pub unsafe fn update_capture_dependencies(
     default: DefaultStream,
     stream: StreamHandle,
     dependencies: *mut GraphNodeHandle,
-    _dependencyData: *const GraphEdgeData,
+    dependencyData: *const GraphEdgeData,
     numDependencies: usize,
     flags: c_uint,
 ) -> Outcome {
     // SAFETY: as above.
-    unsafe { update(default, stream, dependencies, numDependencies, flags) }
+    unsafe { update(default, stream, dependencies, dependencyData, numDependencies, flags) }
 }
 
 pub unsafe fn thread_exchange_stream_capture_mode(mode: *mut StreamCaptureMode) -> Outcome {
     // SAFETY: the program says that it is such a place, or null.
     let mode = unsafe { mode.as_mut() }.ok_or(Error::INVALID_VALUE)?;
-    if !(STREAM_CAPTURE_MODE_GLOBAL..=STREAM_CAPTURE_MODE_RELAXED).contains(mode) {
-        return Err(Error::INVALID_VALUE);
-    }
     *mode = capture::exchange_mode(*mode);
     Ok(())
 }

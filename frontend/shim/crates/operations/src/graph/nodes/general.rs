@@ -1,16 +1,21 @@
 //! Nodes whose kind is in their parameters: made and changed by the API's general functions.
 #![allow(non_snake_case)] // C's names
 
-use super::{add, add_mem_alloc_node, child, replace};
+use super::{add, add_mem_alloc_node, child, described, listed, replace};
 use crate::graph::conditional::ConditionalWork;
 use crate::graph::exec;
+use crate::graph::give;
 use crate::graph::node::Work;
+use crate::graph::state::{graph_id, node_handle, node_id, state, Id};
 use crate::types::{
     EventHandle, GraphEdgeData, GraphExecHandle, GraphHandle, GraphNodeHandle, GraphNodeParams, MemAllocNodeParams,
 };
 use crate::{event, memory};
 use session::call::{Error, Outcome};
 use std::ffi::c_void;
+
+/// The node owns the program's graph itself (cudaGraphChildGraphOwnershipMove), in place of a copy.
+const MOVE: u32 = 1;
 
 /// What a node of the kind in `nodeParams` does. The parts of the later structures that the shim knows begin as the
 /// earlier ones do.
@@ -52,6 +57,13 @@ pub unsafe fn add_node_before_13(
             // SAFETY: the union has room for it, and the program has filled it in.
             return unsafe { add_mem_alloc_node(pGraphNode, graph, pDependencies, numDependencies, start) };
         }
+        Some(params) if params.type_ == crate::types::GRAPH_NODE_TYPE_GRAPH && params.reserved1[1] as u32 == MOVE => {
+            // SAFETY: the program's promise.
+            let from = unsafe { listed(pDependencies, numDependencies) }?;
+            let made = state().give(graph_id(graph)?, graph_id(params.reserved1[0] as usize as GraphHandle)?, from)?;
+            // SAFETY: the program's promise.
+            return unsafe { give(pGraphNode, node_handle(made)) };
+        }
         // SAFETY: as its kind says.
         Some(params) if params.type_ == crate::types::GRAPH_NODE_TYPE_CONDITIONAL => unsafe {
             ConditionalWork::create(params)
@@ -67,12 +79,32 @@ pub unsafe fn add_node(
     pGraphNode: *mut GraphNodeHandle,
     graph: GraphHandle,
     pDependencies: *const GraphNodeHandle,
-    _dependencyData: *const GraphEdgeData,
+    dependencyData: *const GraphEdgeData,
     numDependencies: usize,
     nodeParams: *mut GraphNodeParams,
 ) -> Outcome {
-    // SAFETY: the program's promise. An edge is full completion here, whatever its data: stricter than asked for.
-    unsafe { add_node_before_13(pGraphNode, graph, pDependencies, numDependencies, nodeParams) }
+    // SAFETY: the program's promise.
+    unsafe {
+        add_node_before_13(pGraphNode, graph, pDependencies, numDependencies, nodeParams)?;
+        describe(pGraphNode, pDependencies, dependencyData, numDependencies)
+    }
+}
+
+/// What the program says of the edges to a node that was just made; the node goes again where an edge cannot be.
+///
+/// # Safety
+/// The lists are the program's, as for the call that made the node.
+pub unsafe fn describe(
+    made: *mut GraphNodeHandle,
+    dependencies: *const GraphNodeHandle,
+    data: *const GraphEdgeData,
+    count: usize,
+) -> Outcome {
+    // SAFETY: the caller's promise.
+    let (node, from, data) = unsafe { (node_id(made.read())?, listed(dependencies, count)?, described(data, count)) };
+    let edges: Vec<(Id, GraphEdgeData)> = from.into_iter().zip(data).collect();
+    let mut state = state();
+    state.describe(node, &edges).inspect_err(|_| drop(state.remove(node)))
 }
 
 pub unsafe fn node_set_params(node: GraphNodeHandle, nodeParams: *mut GraphNodeParams) -> Outcome {

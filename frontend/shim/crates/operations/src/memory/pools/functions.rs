@@ -89,17 +89,32 @@ pub unsafe fn set_mem_pool(location: *mut MemLocation, r#type: MemAllocationType
     }
 }
 
+/// Whether there may be a pool like that. The device says that it shares none between processes
+/// (cudaDevAttrMemoryPoolSupportedHandleTypes), so CUDA calls it an invalid value to ask for that.
+fn check_properties(properties: &MemPoolProps) -> Outcome {
+    let invalid = properties.allocType <= 0
+        || properties.location.type_ <= 0
+        || properties.handleTypes != 0
+        || properties.reserved.iter().any(|byte| *byte != 0);
+    if invalid {
+        return Err(Error::INVALID_VALUE);
+    }
+    // SAFETY: a place inside the properties.
+    unsafe { check_location(&properties.location, properties.allocType) }.map_err(|error| {
+        if error == Error::INVALID_DEVICE {
+            return Error::INVALID_VALUE;
+        }
+        error
+    })
+}
+
 pub unsafe fn pool_create(memPool: *mut MemPoolHandle, poolProps: *const MemPoolProps) -> Outcome {
     // SAFETY: the program says that it is such a place, or null.
     let properties = unsafe { poolProps.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if memPool.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    // SAFETY: a place inside the properties.
-    unsafe { check_location(&properties.location, properties.allocType) }?;
-    if properties.handleTypes != 0 {
-        return Err(Error::NOT_SUPPORTED); // to be shared between processes
-    }
+    check_properties(properties)?;
     let number = addresses()?.lock().pools.create(properties.maxSize as u64)?;
     // SAFETY: not null, and the program says that it is such a place.
     unsafe { answer(memPool, number) }
