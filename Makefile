@@ -169,6 +169,7 @@ define LINKS
 	@ln -s ../../protos/hosturl .typing/farlane/hosturl
 	@ln -s ../../protos/childhost .typing/farlane/childhost
 	@ln -s ../../protos/demangle .typing/farlane/demangle
+	@ln -s ../../protos/limits .typing/farlane/limits
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
 	@ln -s ../../package/terminal .typing/farlane/terminal
 endef
