@@ -21,9 +21,7 @@ def analyzed() -> Callable[[Path], ProgramReport]:
 
 
 @pytest.fixture(scope="module")
-def marked(
-    analyzed: Callable[[Path], ProgramReport], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], str]:
+def marked(analyzed: Callable[[Path], ProgramReport], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """Puts a program's manifest into a copy of it, as `farlane analyze --embed` does (tests/unit/analyzer/manifest has that)."""
     folder = tmp_path_factory.mktemp("marked")
 
