@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages docs picture results
+.PHONY: help install shim demo cargo-tests test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages docs picture results
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -76,11 +76,18 @@ test-tutorials: install
 	PYTHONPATH=tests/glibc $(BIN)/python tests/tutorials/follow.py $(TUTORIALS_ARGS)
 
 # A worker that crashes ends the run, which names its test: with loadgroup, xdist would wait for a replacement's tests for ever.
-PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet and not pages"
+# Bytecode is kept, whatever the environment says: programs of Python are started hundreds of times.
+PYTEST  = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 0 -m "not gpu and not guests and not compilers and not glibc and not vm and not packages and not fleet and not pages"
 SKIPPED = .cache/skipped.txt
 
-test: install
-	cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
+# Of what is built for the tests, the release build links with one processor for a minute at a time: cargo's tests are built beside it.
+CARGO_TESTS = cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
+cargo-tests:
+	$(CARGO_TESTS) --no-run
+
+test:
+	@$(MAKE) --no-print-directory --jobs 2 install cargo-tests
+	$(CARGO_TESTS)
 	$(PYTEST) --write-skips=$(SKIPPED) $(PYTEST_ARGS)
 
 test-skipped: install
@@ -169,6 +176,7 @@ define LINKS
 	@ln -s ../../protos/hosturl .typing/farlane/hosturl
 	@ln -s ../../protos/childhost .typing/farlane/childhost
 	@ln -s ../../protos/demangle .typing/farlane/demangle
+	@ln -s ../../protos/limits .typing/farlane/limits
 	@ln -s ../../protos/farlane/v1 .typing/farlane/v1
 	@ln -s ../../package/terminal .typing/farlane/terminal
 endef

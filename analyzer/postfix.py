@@ -14,11 +14,9 @@ from typing import NamedTuple
 
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.machine.arithmetic import MASK, number, signed
+from farlane.limits.generated import CODE_DEPTH, CODE_FRAME_BYTES, CODE_OPERATIONS
 
-MAXIMUM_OPERATIONS = 96  # the END included
-MAXIMUM_DEPTH = 16
-MAXIMUM_CODE_BYTES = 10 * MAXIMUM_OPERATIONS
-FRAME_LIMIT = 65536
+MAXIMUM_CODE_BYTES = 10 * CODE_OPERATIONS
 REGISTERS = {3: "rbx", 4: "rsp", 5: "rbp", 12: "r12", 13: "r13", 14: "r14", 15: "r15"}
 SIZES = (1, 2, 4, 8)
 
@@ -55,7 +53,7 @@ def parse(data: bytes, start: int = 0) -> tuple[list[Operation], int]:
     """
     found: list[Operation] = []
     depth, at = 0, start
-    for _ in range(MAXIMUM_OPERATIONS):
+    for _ in range(CODE_OPERATIONS):
         if at >= len(data):
             raise CodeError("code without an END")
         code = data[at]
@@ -76,10 +74,10 @@ def parse(data: bytes, start: int = 0) -> tuple[list[Operation], int]:
         if depth < taken:
             raise CodeError("an operation without its operands")
         depth += 1 - taken
-        if depth > MAXIMUM_DEPTH:
-            raise CodeError(f"more than {MAXIMUM_DEPTH} operands deep")
+        if depth > CODE_DEPTH:
+            raise CodeError(f"more than {CODE_DEPTH} operands deep")
         found.append(Operation(code, operands))
-    raise CodeError(f"more than {MAXIMUM_OPERATIONS} operations")
+    raise CodeError(f"more than {CODE_OPERATIONS} operations")
 
 
 def _check(code: int, operands: tuple[int, ...]) -> None:
@@ -87,7 +85,7 @@ def _check(code: int, operands: tuple[int, ...]) -> None:
         raise CodeError(f"register {operands[0]} is not at hand at a call")
     if code in (FRAME, GLOBAL, ZX, SX) and operands[-1] not in SIZES:
         raise CodeError(f"a size of {operands[-1]} bytes")
-    if code == FRAME and operands[0] + operands[1] > FRAME_LIMIT:
+    if code == FRAME and operands[0] + operands[1] > CODE_FRAME_BYTES:
         raise CodeError(f"a frame offset of {operands[0]}")
 
 

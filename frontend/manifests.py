@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farlane.frontend.objects import CudaObject, cuda_objects
+from farlane.limits.generated import MANIFEST_BYTES
 from farlane.terminal.statuses import OUT_OF_TIME
 
 ANALYZER = "farlane.analyzer"
@@ -33,7 +34,6 @@ SECONDS = 10.0
 MEMORY_MIB = 2048
 CACHE_BYTES = 64 << 20
 CACHE_FILES = 4096
-MANIFEST_LIMIT = 16 << 20
 OFF = "off"  # FARLANE_MANIFESTS: the shim uses none, wherever it is
 
 _LOCK_POLL_SECONDS = 0.05
@@ -97,7 +97,7 @@ def revision(sources: Path) -> str:
 def intact(path: Path, identity: str) -> bool:
     """Whether a file is a whole manifest of that object. What is in it, the shim checks."""
     try:
-        if path.stat().st_size > MANIFEST_LIMIT:
+        if path.stat().st_size > MANIFEST_BYTES:
             return False
         content = path.read_bytes()
     except OSError:

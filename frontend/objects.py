@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farlane.frontend import embedded_runtime
+from farlane.limits.generated import IDENTITY_BYTES
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 MAXIMUM_OBJECTS = 64  # looked at
-IDENTITY_LIMIT = 32
 EMBEDDED = ".note.farlane"
 
 _SYSTEM = ("/lib/", "/lib32/", "/lib64/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/local/cuda")
@@ -139,7 +139,7 @@ def _identity(elf: ELFFile) -> str:
     section = elf.get_section_by_name(".note.gnu.build-id")
     if isinstance(section, NoteSection):
         for note in section.iter_notes():
-            if note["n_type"] == "NT_GNU_BUILD_ID" and 2 <= len(note["n_desc"]) <= 2 * IDENTITY_LIMIT:
+            if note["n_type"] == "NT_GNU_BUILD_ID" and 2 <= len(note["n_desc"]) <= 2 * IDENTITY_BYTES:
                 return str(note["n_desc"])
     digest = hashlib.sha256()
     for name in (".text", ".rodata", ".eh_frame"):

@@ -7,11 +7,14 @@ own, so that many short programs need not wait for a host to start each. `tests/
 from __future__ import annotations
 
 import functools
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import grouping
+import processor_time
 import pytest
 import skip_ledger
 from farlane.frontend import shim_library
@@ -54,10 +57,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="every program with every compiler and option, not a covering selection",
     )
     skip_ledger.add_options(parser)
+    processor_time.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     skip_ledger.register(config)
+    processor_time.register(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if getattr(config.option, "loadgroup", False):  # set by xdist, in its workers
+        grouping.arrange(items)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the search for garbage need not go over it in every test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

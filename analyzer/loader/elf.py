@@ -28,10 +28,10 @@ from farlane.analyzer.loader.sections import (
     Section,
     Tables,
 )
+from farlane.limits.generated import IDENTITY_BYTES
 
 MAXIMUM_BYTES = 1 << 30
 MAXIMUM_SYMBOLS = 4_000_000
-BUILD_ID_LIMIT = 32
 
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXECINSTR = 1, 2, 4
 _BUILD_ID = 3  # a note's type
@@ -269,7 +269,7 @@ def _identity(tables: Tables, segments: tuple[Segment, ...]) -> str:
     for section in tables.sections:
         if section.kind == NOTE and section.name == ".note.gnu.build-id":
             for owner, kind, contents in tables.notes(section):
-                if owner == b"GNU" and kind == _BUILD_ID and 1 <= len(contents) <= BUILD_ID_LIMIT:
+                if owner == b"GNU" and kind == _BUILD_ID and 1 <= len(contents) <= IDENTITY_BYTES:
                     return contents.hex()
     digest = hashlib.sha256()
     for name in (".text", ".rodata", ".eh_frame"):

@@ -25,7 +25,6 @@ from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.manifest import arguments
 from farlane.analyzer.manifest.formulas import compiled
 from farlane.analyzer.manifest.model import (
-    IDENTITY_LIMIT,
     Argument,
     Flag,
     IdentityKind,
@@ -39,6 +38,7 @@ from farlane.analyzer.manifest.model import (
 )
 from farlane.analyzer.permissions.model import Permission as Proven
 from farlane.analyzer.slices import encode
+from farlane.limits.generated import IDENTITY_BYTES
 
 HASHED = "sha256-"  # the loader's mark of an identity that is no build-id
 BODY_LIMIT = MAXIMUM_JOINED = 65535
@@ -99,7 +99,7 @@ def _joined(report: ProgramReport) -> tuple[JoinedCopy, ...]:
 def _identity(image: Image) -> tuple[IdentityKind, bytes]:
     hashed = image.identity.startswith(HASHED)
     identity = bytes.fromhex(image.identity.removeprefix(HASHED))
-    if not 1 <= len(identity) <= IDENTITY_LIMIT:
+    if not 1 <= len(identity) <= IDENTITY_BYTES:
         raise AnalysisError(f"{image.path}: an identity of {len(identity)} bytes")
     return (IdentityKind.SHA256 if hashed else IdentityKind.BUILD_ID), identity
 

@@ -10,7 +10,6 @@ from farlane.analyzer.postfix import (
     END,
     FRAME,
     GLOBAL,
-    MAXIMUM_OPERATIONS,
     REGISTER,
     SX,
     ZX,
@@ -18,6 +17,7 @@ from farlane.analyzer.postfix import (
     check,
     instruction,
 )
+from farlane.limits.generated import CODE_OPERATIONS
 
 _EXTENSIONS = {"zx": ZX, "sx": SX}
 
@@ -46,7 +46,7 @@ class _Compiler:
 
     def _emit(self, code: int, *operands: int) -> None:
         # Formulas are trees written out: without this bound shared parts could make the code grow without limit.
-        if len(self.code) >= MAXIMUM_OPERATIONS:
+        if len(self.code) >= CODE_OPERATIONS:
             raise _Unfit
         self.code.append(instruction(code, *operands))
 

@@ -13,9 +13,6 @@ from typing import NamedTuple
 
 from farlane.analyzer.permissions.model import Range
 
-IDENTITY_LIMIT = 32
-MAXIMUM_BYTES = 16 << 20
-
 
 class IdentityKind(enum.IntEnum):
     BUILD_ID = 1
@@ -130,9 +127,6 @@ class JoinedCopy:
     proof: str
     shared: bool = False
     ranges: tuple[Range, ...] = ()
-
-
-MAXIMUM_RANGES = 16  # of one joined copy
 
 
 @dataclass(frozen=True)

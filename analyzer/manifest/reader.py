@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.model import (
-    MAXIMUM_BYTES,
-    MAXIMUM_RANGES,
     SLICES_VERSION,
     Argument,
     ArgumentKind,
@@ -33,6 +31,7 @@ from farlane.analyzer.permissions.model import Range
 from farlane.analyzer.postfix import MAXIMUM_CODE_BYTES, CodeError, parse
 from farlane.analyzer.slices import encode
 from farlane.analyzer.slices.check import SliceError
+from farlane.limits.generated import JOINED_RANGES, MANIFEST_BYTES
 
 HEADER_BYTES, SITE_BYTES, LOOP_BYTES, ARGUMENT_BYTES = 88, 40, 32, 16
 JOINED_BYTES, RANGE_BYTES = 16, 16
@@ -84,7 +83,7 @@ class _Reader:
         _require(data[:8] == b"FARLANEM", "no magic")
         self._version = self._field("I", 8)
         _require(self._version in (1, 2, 3, 4), f"version {self._version}")
-        _require(len(data) <= MAXIMUM_BYTES, "too long")
+        _require(len(data) <= MANIFEST_BYTES, "too long")
         _require(self._field("I", 12) == len(data), "the length is another")
         digest = hashlib.blake2b(data[:16] + bytes(8) + data[24:], digest_size=32).digest()
         _require(data[16:24] == digest[:8], "the checksum is wrong")
@@ -112,7 +111,7 @@ class _Reader:
             )
             where = f"joined copy {index}"
             _require(not found or found[-1].return_address < address, f"{where}: not behind the one before it")
-            _require(count <= MAXIMUM_RANGES, f"{where}: {count} ranges")
+            _require(count <= JOINED_RANGES, f"{where}: {count} ranges")
             _require(shared <= 1 and not reserved, f"{where}: unknown flags")
             ranges = tuple(self._range(tables, number, where) for number in range(taken, taken + count))
             taken += count

@@ -13,9 +13,6 @@ import struct
 
 from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.manifest.model import (
-    IDENTITY_LIMIT,
-    MAXIMUM_BYTES,
-    MAXIMUM_RANGES,
     SLICES_VERSION,
     TOLD_AT_FIRST,
     Argument,
@@ -25,6 +22,7 @@ from farlane.analyzer.manifest.model import (
     Site,
 )
 from farlane.analyzer.postfix import check
+from farlane.limits.generated import IDENTITY_BYTES, JOINED_RANGES, MANIFEST_BYTES
 
 _MAGIC = b"FARLANEM"
 _VERSION, _WITH_SLICES, _WITH_JOINED_COPIES = 2, 3, 4
@@ -38,7 +36,7 @@ def write(manifest: Manifest) -> bytes:
     Raises:
         AnalysisError: it does not fit the format's bounds.
     """
-    if not 1 <= len(manifest.identity) <= IDENTITY_LIMIT:
+    if not 1 <= len(manifest.identity) <= IDENTITY_BYTES:
         raise AnalysisError(f"an identity of {len(manifest.identity)} bytes")
     try:
         return _write(manifest)
@@ -58,8 +56,8 @@ def _write(manifest: Manifest) -> bytes:
     slices = _slices(manifest)
     tables = [*sites, *loops, *arguments, code.padded(), texts.padded(), joined, slices]
     length = 88 + sum(map(len, tables))
-    if length > MAXIMUM_BYTES:
-        raise AnalysisError(f"a manifest of {length} bytes; at most {MAXIMUM_BYTES} are allowed")
+    if length > MANIFEST_BYTES:
+        raise AnalysisError(f"a manifest of {length} bytes; at most {MANIFEST_BYTES} are allowed")
     head = struct.pack(
         "<8sII8xBBHI32sIIIIII",
         _MAGIC,
@@ -88,7 +86,7 @@ def _joined(manifest: Manifest, texts: _Pool) -> bytes:
     """The joined copies, and behind them what they are compared with."""
     copies, ranges = bytearray(), bytearray()
     for copy in manifest.joined:
-        if not copy.proof or len(copy.ranges) > MAXIMUM_RANGES:
+        if not copy.proof or len(copy.ranges) > JOINED_RANGES:
             raise AnalysisError(f"a joined copy without a proof, or with much to compare, at {copy.return_address:#x}")
         proof = texts.add(_text(copy.proof))
         copies += struct.pack("<QIBBH", copy.return_address, proof, len(copy.ranges), copy.shared, 0)

@@ -40,8 +40,8 @@ from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.codes.proof import Codes
 from farlane.analyzer.permissions.model import JoinedCopy, Range
 from farlane.analyzer.permissions.target import Target, copied
+from farlane.limits.generated import JOINED_RANGES
 
-MAXIMUM_RANGES = 16  # of what the code between reads; protos/manifest.md
 _LONGEST = 4096  # bytes of one of them
 
 
@@ -103,7 +103,7 @@ class Shared:
                 found[-1] = Range(last.start, end - last.start, last.frame)
             else:
                 found.append(each)
-        if len(found) > MAXIMUM_RANGES:
+        if len(found) > JOINED_RANGES:
             raise Refused("the code up to the next call that waits reads too much")
         return tuple(found)
 

@@ -11,15 +11,7 @@ from farlane.analyzer.limits import AnalysisError
 from farlane.analyzer.slices.form import (
     FLOATING,
     FOLLOWED,
-    FRAME_REACH,
     HAS_IMMEDIATE,
-    MAXIMUM_ARGUMENTS,
-    MAXIMUM_BLOCKS,
-    MAXIMUM_CALLS,
-    MAXIMUM_INPUTS,
-    MAXIMUM_MEMORY,
-    MAXIMUM_OPERATIONS,
-    MAXIMUM_REGISTERS,
     REACHED,
     SHAPES,
     STORES,
@@ -35,6 +27,16 @@ from farlane.analyzer.slices.form import (
     Place,
     Slice,
     array,
+)
+from farlane.limits.generated import (
+    SLICE_ARGUMENTS,
+    SLICE_BLOCKS,
+    SLICE_CALLS,
+    SLICE_FRAME_BYTES,
+    SLICE_INPUTS,
+    SLICE_MEMORY,
+    SLICE_OPERATIONS,
+    SLICE_REGISTERS,
 )
 
 WIDTHS = (1, 2, 4, 8)
@@ -60,12 +62,12 @@ def successors(block: Block) -> tuple[int, ...]:
 
 def check(slice_: Slice) -> None:
     """Raises SliceError."""
-    _require(0 <= slice_.registers <= MAXIMUM_REGISTERS, "too many registers")
-    _require(0 <= slice_.memory <= MAXIMUM_MEMORY, "too much memory")
-    _require(0 < len(slice_.blocks) <= MAXIMUM_BLOCKS, "no blocks, or too many")
-    _require(len(slice_.calls) <= MAXIMUM_CALLS, "too many calls")
-    _require(len(slice_.inputs) <= MAXIMUM_INPUTS, "too many inputs")
-    _require(sum(len(block.operations) for block in slice_.blocks) <= MAXIMUM_OPERATIONS, "too many operations")
+    _require(0 <= slice_.registers <= SLICE_REGISTERS, "too many registers")
+    _require(0 <= slice_.memory <= SLICE_MEMORY, "too much memory")
+    _require(0 < len(slice_.blocks) <= SLICE_BLOCKS, "no blocks, or too many")
+    _require(len(slice_.calls) <= SLICE_CALLS, "too many calls")
+    _require(len(slice_.inputs) <= SLICE_INPUTS, "too many inputs")
+    _require(sum(len(block.operations) for block in slice_.blocks) <= SLICE_OPERATIONS, "too many operations")
     for each in slice_.inputs:
         _input(each, slice_)
     for call in slice_.calls:
@@ -98,11 +100,11 @@ def _input(each: Input, slice_: Slice) -> None:
     if each.origin == Origin.REGISTER:
         _require(each.number in REACHED, f"an input in register {each.number}")
     elif each.origin == Origin.FRAME:
-        _require(0 <= each.number <= FRAME_REACH - size, "an input outside of the frame")
+        _require(0 <= each.number <= SLICE_FRAME_BYTES - size, "an input outside of the frame")
     elif each.origin in FOLLOWED:
         where, behind = each.number & 0xFFFFFFFF, each.number >> 32
-        reached = where in REACHED if each.origin == Origin.BEHIND_REGISTER else where <= FRAME_REACH - 8
-        _require(reached and 0 <= behind <= MAXIMUM_MEMORY, "an input behind an address")
+        reached = where in REACHED if each.origin == Origin.BEHIND_REGISTER else where <= SLICE_FRAME_BYTES - 8
+        _require(reached and 0 <= behind <= SLICE_MEMORY, "an input behind an address")
     elif each.origin == Origin.BIAS:
         _require(each.number == 0, "a bias has no number")
     else:
@@ -111,7 +113,7 @@ def _input(each: Input, slice_: Slice) -> None:
 
 def _call(call: Call, slice_: Slice) -> None:
     _require(0 <= call.site < 2**64, "a call at no address")
-    _require(len(call.arguments) <= MAXIMUM_ARGUMENTS, "too many arguments")
+    _require(len(call.arguments) <= SLICE_ARGUMENTS, "too many arguments")
     _require(len(call.name.encode()) <= 255, "a long name")
     numbers = [argument.number for argument in call.arguments]
     _require(all(0 <= number <= 255 for number in numbers), "an argument's number")

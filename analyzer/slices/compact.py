@@ -8,7 +8,6 @@ from farlane.analyzer.machine.instruction import REGISTERS
 from farlane.analyzer.slices import reasons
 from farlane.analyzer.slices.check import SliceError, check
 from farlane.analyzer.slices.form import (
-    FRAME_REACH,
     REACHED,
     Argument,
     Block,
@@ -24,6 +23,7 @@ from farlane.analyzer.slices.form import (
 )
 from farlane.analyzer.slices.raw import ADDRESSES, BIAS, GLOBALS, HEAPS, Graph, Range, RawCall, RefusedError
 from farlane.analyzer.slices.simplify import Demand, touched
+from farlane.limits.generated import SLICE_FRAME_BYTES
 
 
 def compact(graph: Graph, demand: Demand) -> Slice:
@@ -115,7 +115,7 @@ class _Places:
                 found.append(self._behind(low, place, graph))
             elif low >= GLOBALS:
                 found.append(Input(Origin.GLOBAL, low - GLOBALS, place))
-            elif 0 <= low - graph.stack <= FRAME_REACH - place.size:
+            elif 0 <= low - graph.stack <= SLICE_FRAME_BYTES - place.size:
                 found.append(Input(Origin.FRAME, low - graph.stack, place))
             else:
                 raise RefusedError(reasons.ENTRY, "a variable outside of the frame is wanted at the entry")

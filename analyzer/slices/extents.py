@@ -16,8 +16,9 @@ from farlane.analyzer.permissions.abstract.arguments import passed
 from farlane.analyzer.permissions.abstract.domain import CONSTANT, EXACT, IN_FRAME, Heap, Objects, Value, beginning
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.memory import READ, WRITE, State
-from farlane.analyzer.slices.form import FRAME_REACH, MAXIMUM_MEMORY, REACHED, Origin
+from farlane.analyzer.slices.form import REACHED, Origin
 from farlane.analyzer.slices.raw import GLOBALS, Extent
+from farlane.limits.generated import SLICE_FRAME_BYTES, SLICE_MEMORY
 
 LONGEST = 512  # bytes of an array whose end is not known
 
@@ -45,7 +46,7 @@ def copied(regions: Regions, blocks: Collection[int]) -> tuple[list[tuple[int, i
     _note(regions, blocks, arrays, sizes)
     for heap in _tables(regions, blocks) - sizes.keys():
         size = _allocated(regions, heap)
-        if size is None or 0 < size <= MAXIMUM_MEMORY:
+        if size is None or 0 < size <= SLICE_MEMORY:
             sizes[heap] = {LONGEST if size is None else size}
     known = sorted(heap for heap, found in sizes.items() if len(found) == 1)
     return sorted(arrays), {heap: Extent(number, min(sizes[heap])) for number, heap in enumerate(known)}
@@ -100,7 +101,7 @@ def _note(
         callee = flow.calls.get(site, UNKNOWN)
         form = interface.COPIES.get(interface.plain(callee.name)) if callee.address is None else None
         size = None if form is None or form.size is None else passed(state, form.size)
-        if form is None or size is None or size.kind != CONSTANT or not 0 < size.number <= MAXIMUM_MEMORY:
+        if form is None or size is None or size.kind != CONSTANT or not 0 < size.number <= SLICE_MEMORY:
             continue
         for value in (passed(state, form.destination), passed(state, form.source)):
             place, heap = at(value), block(value.objects)
@@ -125,7 +126,7 @@ def address(state: State, heap: Heap, source: tuple[Origin, int] | None) -> tupl
     cells = {
         (Origin.FRAME, offset): value
         for offset, (size, value) in sorted(state.cells.items())
-        if size == 8 and 0 <= offset - stack <= FRAME_REACH - 8
+        if size == 8 and 0 <= offset - stack <= SLICE_FRAME_BYTES - 8
     }
     found = {place: value for place, value in (registers | cells).items() if value.objects == wanted}
     if not found:

@@ -11,7 +11,7 @@ passed on as SSE does it. There are no flags: a comparison leaves 1 or 0.
 
 A block ends by a jump, a branch, a call, or the loop's end. Block 0 begins at the entry, and every cycle with a call in it
 leads through it. Other cycles are loops of the host code, over an array perhaps: so an evaluation counts the operations
-from one call to the next, and is stuck behind MAXIMUM_STEPS.
+from one call to the next, and is stuck behind SLICE_STEPS.
 
 Data, no logic, but for what follows from the tables. The bytes are `encode`'s, the rules `check`'s.
 """
@@ -23,15 +23,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 VERSION = 1
-MAXIMUM_REGISTERS = 1024
-MAXIMUM_MEMORY = 4096
-MAXIMUM_BLOCKS = 512
-MAXIMUM_OPERATIONS = 4096  # of all blocks
-MAXIMUM_CALLS = 64
-MAXIMUM_ARGUMENTS = 80  # of a call
-MAXIMUM_INPUTS = 512
-MAXIMUM_STEPS = 1 << 16  # operations and blocks from one call, or iteration, to the next
-FRAME_REACH = 65536  # bytes above the stack pointer at the entry
 
 
 class Code(enum.IntEnum):

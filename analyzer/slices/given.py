@@ -21,8 +21,9 @@ from farlane.analyzer.machine.instruction import CALLEE_SAVED
 from farlane.analyzer.permissions.abstract.domain import FRAME, IN_GLOBAL, Heap
 from farlane.analyzer.permissions.abstract.facts import Regions
 from farlane.analyzer.permissions.abstract.memory import FREE, LEAVES, WRITE, Access
-from farlane.analyzer.slices.form import FRAME_REACH, Origin
+from farlane.analyzer.slices.form import Origin
 from farlane.analyzer.slices.raw import FIRST_GIVEN, HEAPS
+from farlane.limits.generated import SLICE_FRAME_BYTES
 
 LONGEST = 4096  # bytes behind an address
 _GUARDS = frozenset({"__cxa_guard_acquire", "__cxa_guard_release", "__cxa_guard_abort", "_Unwind_Resume"})
@@ -62,7 +63,7 @@ class Given:
         origin, where = source
         if origin == Origin.REGISTER:
             return where in CALLEE_SAVED and where not in self._written
-        inside = 0 <= where - self._stack <= FRAME_REACH - 8
+        inside = 0 <= where - self._stack <= SLICE_FRAME_BYTES - 8
         return inside and not any(
             FRAME in each.objects and each.low < where + 8 and where < each.high for each in self._writes
         )

@@ -24,10 +24,11 @@ from farlane.analyzer.permissions.abstract.memory import State
 from farlane.analyzer.permissions.abstract.operands import Refused
 from farlane.analyzer.permissions.abstract.walk import Walker
 from farlane.analyzer.slices import extents, reasons
-from farlane.analyzer.slices.form import MAXIMUM_BLOCKS, Branch, Called, Jump, Leave
+from farlane.analyzer.slices.form import Branch, Called, Jump, Leave
 from farlane.analyzer.slices.given import Given
 from farlane.analyzer.slices.lifting.calls import Calls
 from farlane.analyzer.slices.raw import Graph, RawBlock, RawCall, RefusedError
+from farlane.limits.generated import SLICE_BLOCKS
 
 MAXIMUM_STEPS = 20_000  # before what is not wanted is taken out
 # Change how floating-point numbers are computed.
@@ -82,7 +83,7 @@ class Walk(Calls):
             self._lift(key)
             if (
                 sum(len(block.steps) for block in self.graph.blocks) > MAXIMUM_STEPS
-                or len(self._indices) > 4 * MAXIMUM_BLOCKS
+                or len(self._indices) > 4 * SLICE_BLOCKS
             ):
                 raise RefusedError(reasons.TOO_LONG, "the host code between the calls")
         self.graph.floating = self.floating

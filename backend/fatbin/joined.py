@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 
 from farlane.fatbin import FatBinaryError
+from farlane.limits.generated import IMAGE_PARTS
 
 MAGIC = b"FARLANEJ"
-MAX_PARTS = 4096
 _HEADER = struct.Struct("<8sII")
 _SIZE = struct.Struct("<Q")
 
@@ -28,7 +28,7 @@ def parts(image: bytes) -> list[bytes]:
     if len(image) < _HEADER.size or not is_joined(image):
         raise FatBinaryError("the image is no joined image")
     _, version, count = _HEADER.unpack_from(image)
-    if version != 1 or not 1 <= count <= MAX_PARTS:
+    if version != 1 or not 1 <= count <= IMAGE_PARTS:
         raise FatBinaryError(f"a joined image of version {version} with {count} parts is not known")
     found, at = [], _HEADER.size
     for number in range(count):

@@ -11,8 +11,9 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from farlane.backend.host.manifests import IDENTITY_BYTES, GuestObject
+from farlane.backend.host.manifests import GuestObject
 from farlane.backend.objects.images import DIGEST_BYTES
+from farlane.limits.generated import IDENTITY_BYTES
 
 # A guest of version 2 waits for the DATA of RUN_AHEAD, which this host does not send: it is spoken to as one of version 1.
 TAPE_VERSIONS = (1, 3, 4, 5, 6)

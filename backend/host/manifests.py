@@ -30,6 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol
 
+from farlane.limits.generated import MANIFEST_BYTES
+
 log = logging.getLogger("farlane.manifests")
 
 ANALYZER = "farlane.analyzer"
@@ -40,8 +42,6 @@ OBJECT_BYTES = 64 << 20  # a larger file is not asked for
 OBJECTS_WANTED = 8  # of one session
 ARRIVING_BYTES = 256 << 20  # of all sessions, waiting ones included
 WELCOME_BYTES = 2 << 20  # of manifests in one Welcome
-MANIFEST_BYTES = 16 << 20
-IDENTITY_BYTES = 32
 STORE_BYTES = 64 << 20
 STORE_FILES = 4096
 FAILURES_KEPT = 4096

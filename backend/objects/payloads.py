@@ -11,10 +11,10 @@ from __future__ import annotations
 import lz4.block
 import zstandard
 from farlane.backend.errors import ProtocolError
+from farlane.limits.generated import PAYLOAD_BYTES
 
 CACHE_BYTES = 64 << 20  # of raw bytes kept for one session
 CODECS = ("lz4", "zstd")
-MAX_RAW = 1 << 20
 LZ4, ZSTD = 1, 2  # record flags
 
 _WINDOW_LIMIT = 8 << 20
@@ -33,7 +33,7 @@ def expand(data: memoryview, flags: int, raw_bytes: int) -> memoryview:
         return data
     if flags == LZ4 | ZSTD:
         raise ProtocolError("data that is compressed twice")
-    if not 0 < raw_bytes <= MAX_RAW:
+    if not 0 < raw_bytes <= PAYLOAD_BYTES:
         raise ProtocolError(f"compressed data of {raw_bytes} bytes")
     raw = _lz4(data, raw_bytes) if flags & LZ4 else _zstd(data, raw_bytes)
     if len(raw) != raw_bytes:

@@ -31,7 +31,15 @@ _SYSTEM = (
     "/dev/urandom", "/dev/null",
 )  # fmt: skip
 # Farlane's packages that a worker imports: in a source tree they lie in several folders.
-_OWN = ("farlane", "farlane.backend", "farlane.demangle", "farlane.fatbin", "farlane.hosturl", "farlane.v1")
+_OWN = (
+    "farlane",
+    "farlane.backend",
+    "farlane.demangle",
+    "farlane.fatbin",
+    "farlane.hosturl",
+    "farlane.limits",
+    "farlane.v1",
+)
 # Of the host's variables. Others may be secrets.
 _VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _PREFIXES = ("PYTHON", "FARLANE_SIM", "FARLANE_JIT", "COV_CORE")

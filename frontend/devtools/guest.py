@@ -5,6 +5,7 @@ The environment is made by the same code as for `farlane run`; what is left out 
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import tempfile
@@ -27,6 +28,12 @@ class Outcome:
     report: reports.Report
 
 
+@functools.lru_cache(256)
+def _inspected(program: str, changed: int) -> programs.Program:
+    """Each state of a file once: reading its headers takes longer than many a program."""
+    return programs.inspect(Path(program))
+
+
 class Guest:
     """Runs programs against one host.
 
@@ -43,7 +50,7 @@ class Guest:
 
     def environment(self, program: str, mode: str, report: Path | None = None) -> dict[str, str]:
         """The environment in which the program's CUDA calls go to the host; settings of ours from outside are dropped."""
-        inspected = programs.inspect(Path(program))
+        inspected = _inspected(program, os.stat(program).st_mtime_ns)
         base = {name: value for name, value in os.environ.items() if not name.startswith("FARLANE_")}
         base |= self.access
         pattern = str(report / "%p.json") if report else None

@@ -50,8 +50,7 @@ def build_redirect() -> None:
 
 def build_management(profile: str) -> None:
     """The management library: whole in itself, for it is used without CUDA."""
-    soname = ("-C", f"link-arg=-Wl,-soname,{MANAGEMENT}")
-    built = cargo.rustc("nvml", profile, *cargo.floor(), *soname)
+    built = cargo.rustc("nvml", profile, *cargo.floor())
     _install(built / "libnvml.so", MANAGEMENT)
 
 

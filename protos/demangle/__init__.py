@@ -4,7 +4,7 @@ Owns nothing but the two forms of a name. `demangled` has types (`store(int*, in
 tables and pages. A name that is not C++ stays as it is, and so does every name on a machine without the C++ library.
 
 Names come from guests. References within a name multiply what it stands for, so that a short one may name gigabytes: a name with more of them than
-`MOST_REFERENCES` stays as it is.
+`MANGLED_REFERENCES` stays as it is.
 
 Source: the Itanium C++ ABI, "External Names" and "Demangler API".
 """
@@ -15,8 +15,8 @@ import ctypes
 import functools
 import re
 
-MOST_BYTES = 2048
-MOST_REFERENCES = 24  # n references make a name at most 3 ** (n / 3) times as long
+from farlane.limits.generated import MANGLED_BYTES, MANGLED_REFERENCES
+
 MOST_PACKS = 2
 _REFERENCE = re.compile(r"[ST][0-9A-Z]*_")
 _PACK = re.compile(r"Dp|sp|sZ|sP")
@@ -40,9 +40,9 @@ def _library() -> ctypes.CDLL | None:
 def demangled(symbol: str) -> str:
     """`_Z5storePii` -> `store(int*, int)`; other names unchanged."""
     library = _library()
-    if library is None or not symbol.startswith("_Z") or len(symbol) > MOST_BYTES or "\0" in symbol:
+    if library is None or not symbol.startswith("_Z") or len(symbol) > MANGLED_BYTES or "\0" in symbol:
         return symbol
-    if len(_REFERENCE.findall(symbol)) > MOST_REFERENCES or len(_PACK.findall(symbol)) > MOST_PACKS:
+    if len(_REFERENCE.findall(symbol)) > MANGLED_REFERENCES or len(_PACK.findall(symbol)) > MOST_PACKS:
         return symbol
     status = ctypes.c_int(1)
     found = library.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))

@@ -28,14 +28,13 @@ from enum import IntEnum
 
 import lz4.block
 import zstandard
+from farlane.limits.generated import CONTAINER_ENTRIES, ZSTD_WINDOW_LOG
 
 MAGIC = 0xBA55ED50
 ELF_MAGIC = b"\x7fELF"
 
-MAX_ENTRIES = 4096
 MAX_HEADER = 1 << 16
 MAX_UNCOMPRESSED = 1 << 28  # the largest PTX text of 456 public programs is 22 MB
-MAX_ZSTD_WINDOW = 1 << 27
 
 _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")  # the 64 bytes that every entry has
@@ -136,8 +135,8 @@ def _entries(view: memoryview, entries: list[Entry]) -> None:
             if any(view[position:]):
                 raise FatBinaryError(f"{len(view) - position} bytes are no entry")
             return
-        if len(entries) >= MAX_ENTRIES:
-            raise FatBinaryError(f"more than {MAX_ENTRIES} entries")
+        if len(entries) >= CONTAINER_ENTRIES:
+            raise FatBinaryError(f"more than {CONTAINER_ENTRIES} entries")
         entry, position = _entry(view, position)
         entries.append(entry)
 
@@ -191,7 +190,7 @@ def _zstd(payload: memoryview, expected: int) -> bytes:
         if claimed not in (zstandard.CONTENTSIZE_UNKNOWN, expected):
             raise FatBinaryError(f"the zstd frame holds {claimed} bytes, the entry claims {expected}")
         # A stream reader expands no more than it is asked for, whatever the frame goes on to produce.
-        reader = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW).stream_reader(payload)
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << ZSTD_WINDOW_LOG).stream_reader(payload)
         data = reader.read(expected + 1)
     except zstandard.ZstdError as error:
         raise FatBinaryError(f"zstd payload: {error}") from None

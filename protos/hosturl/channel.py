@@ -13,8 +13,7 @@ from typing import Any
 
 import grpc
 from farlane.hosturl import CHANNEL_OPTIONS, VSOCK_NAME, HostUrl, HostUrlError, VsockUrl, variables
-
-FILE_BYTES = 1 << 20  # the largest file of a token, a certificate or a key that is read
+from farlane.limits.generated import ACCESS_FILE_BYTES
 
 
 def open_channel(
@@ -47,9 +46,9 @@ def token(environment: Mapping[str, str]) -> str:
 def _read(name: str) -> bytes:
     try:
         with Path(name).open("rb") as file:
-            data = file.read(FILE_BYTES + 1)
+            data = file.read(ACCESS_FILE_BYTES + 1)
     except OSError as error:
         raise HostUrlError(f"cannot read {name}: {error.strerror}") from error
-    if len(data) > FILE_BYTES:
-        raise HostUrlError(f"{name} is larger than {FILE_BYTES} bytes")
+    if len(data) > ACCESS_FILE_BYTES:
+        raise HostUrlError(f"{name} is larger than {ACCESS_FILE_BYTES} bytes")
     return data

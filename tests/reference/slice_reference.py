@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from farlane.analyzer.slices.arithmetic import StuckError, compute
 from farlane.analyzer.slices.form import (
-    MAXIMUM_STEPS,
     Branch,
     Call,
     Called,
@@ -23,6 +22,7 @@ from farlane.analyzer.slices.form import (
     Slice,
     array,
 )
+from farlane.limits.generated import SLICE_STEPS
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Evaluation:
                 steps = 0
             block = blocks[self._block]
             steps += 1 + len(block.operations)
-            if steps > MAXIMUM_STEPS:
+            if steps > SLICE_STEPS:
                 raise StuckError("too many operations without a call")
             for operation in block.operations:
                 self._operate(operation)

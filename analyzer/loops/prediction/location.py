@@ -15,9 +15,9 @@ from farlane.analyzer.loops.prediction.formula import constant, extended, operat
 from farlane.analyzer.machine.instruction import CALLEE_SAVED, RSP
 from farlane.analyzer.values.expression import EXTENSIONS, INITIAL, LOAD, OPERATION, SUM, Value, Values
 from farlane.analyzer.values.state import State
+from farlane.limits.generated import CODE_FRAME_BYTES
 
 MAXIMUM_DEPTH = 16
-FRAME_LIMIT = 65536
 _BITWISE = {"and": "and", "or": "or", "xor": "xor", "imul": "mul"}
 
 
@@ -59,7 +59,7 @@ class Holders:
             _hold(found, self._values.base(state.registers[register]), (Place.REGISTER, register, 0, 8), 8)
         base, top = self._values.base(state.registers[RSP])
         for (offset, size), value in sorted(state.cells.get(base, {}).items(), key=_by_place):
-            if value.terms and 0 <= offset - top < FRAME_LIMIT - size:
+            if value.terms and 0 <= offset - top < CODE_FRAME_BYTES - size:
                 _hold(found, self._values.base(value), (Place.FRAME, 4, offset - top, size), size)
         for (offset, size), value in sorted(state.cells.get(self._values.zero, {}).items(), key=_by_place):
             if value.terms:
@@ -141,7 +141,7 @@ class Locator:
                 return None
             if location.kind == Place.FRAME:
                 location = Location(Place.FRAME, 4, location.displacement + 8 - top, location.size)
-                if not 0 <= location.displacement < FRAME_LIMIT - 8:
+                if not 0 <= location.displacement < CODE_FRAME_BYTES - 8:
                     return None
             elif location.kind == Place.REGISTER:
                 place = self._saved(state, location.register, top)
@@ -157,7 +157,7 @@ class Locator:
             if state.registers[key] is wanted:
                 return Location(Place.REGISTER, key)
         for (offset, size), value in sorted(state.cells.get(self._values.stack_pointer, {}).items()):
-            if value is wanted and size == 8 and 0 <= offset - top < FRAME_LIMIT - 8:
+            if value is wanted and size == 8 and 0 <= offset - top < CODE_FRAME_BYTES - 8:
                 return Location(Place.FRAME, 4, offset - top, 8)
         return None
 
@@ -180,7 +180,7 @@ class Locator:
             return Found(term(Location(Place.GLOBAL, 0, address.constant, bytes_)), exact)
         base, offset = self._values.base(address)
         own, top = self._values.base(self._state.registers[RSP])
-        if base is not own or not 0 <= offset - top < FRAME_LIMIT - bytes_:
+        if base is not own or not 0 <= offset - top < CODE_FRAME_BYTES - bytes_:
             return None
         place = self._descend(Location(Place.FRAME, 4, offset - top, bytes_))
         return None if place is None else Found(term(place), exact)

@@ -18,16 +18,14 @@ from farlane.analyzer.postfix import (
     CONSTANT,
     END,
     FRAME,
-    FRAME_LIMIT,
     GLOBAL,
-    MAXIMUM_DEPTH,
-    MAXIMUM_OPERATIONS,
     REGISTER,
     SX,
     ZX,
     binary,
     instruction,
 )
+from farlane.limits.generated import CODE_DEPTH, CODE_FRAME_BYTES, CODE_OPERATIONS
 
 Expression: TypeAlias = tuple[Any, ...]
 
@@ -145,7 +143,7 @@ def encode(value: Expression, stack: int) -> bytes | None:
     """Postfix code; None when it cannot be expressed. `stack` is the stack pointer's offset at the site."""
     out: list[bytes] = []
     deepest = _emit(value, stack, out, 0)
-    if deepest is None or deepest > MAXIMUM_DEPTH or len(out) + 1 > MAXIMUM_OPERATIONS:
+    if deepest is None or deepest > CODE_DEPTH or len(out) + 1 > CODE_OPERATIONS:
         return None
     return b"".join(out) + instruction(END)
 
@@ -153,7 +151,7 @@ def encode(value: Expression, stack: int) -> bytes | None:
 def _emit(value: Expression, stack: int, out: list[bytes], depth: int) -> int | None:
     """Appends code for a value above `depth` operands; how deep the operands get."""
     kind = value[0]
-    if len(out) > MAXIMUM_OPERATIONS:
+    if len(out) > CODE_OPERATIONS:
         return None
     if kind == "constant":
         out.append(instruction(CONSTANT, signed(value[1])))
@@ -167,7 +165,7 @@ def _emit(value: Expression, stack: int, out: list[bytes], depth: int) -> int | 
         return _emit(("add", ("register", RSP), number(value[1] - stack)), stack, out, depth)
     if kind == "cell":
         offset, size = value[1] - stack, value[2]
-        if offset < 0 or offset + size > FRAME_LIMIT:
+        if offset < 0 or offset + size > CODE_FRAME_BYTES:
             return None
         out.append(instruction(FRAME, offset, size))
         return depth + 1

@@ -38,7 +38,7 @@ from farlane.analyzer.permissions.abstract.domain import (
 )
 from farlane.analyzer.permissions.abstract.memory import Access
 from farlane.analyzer.slices import extents, reasons
-from farlane.analyzer.slices.form import MAXIMUM_MEMORY, Code, Operation, Origin
+from farlane.analyzer.slices.form import Code, Operation, Origin
 from farlane.analyzer.slices.raw import (
     BIAS,
     GLOBALS,
@@ -53,6 +53,7 @@ from farlane.analyzer.slices.raw import (
     Step,
     Unknown,
 )
+from farlane.limits.generated import SLICE_MEMORY
 
 
 class Operands:
@@ -206,7 +207,7 @@ class Operands:
             inside = [(guess, min(guess + extents.LONGEST, 0) if guess < 0 else guess + extents.LONGEST)]
             known += inside
         low, high = min((each[0] for each in known), default=0), max((each[1] for each in known), default=0)
-        if high - low <= MAXIMUM_MEMORY // 2:
+        if high - low <= SLICE_MEMORY // 2:
             return (low, high) if known else None
         return inside[0] if inside else None
 

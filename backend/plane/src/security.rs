@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
 /// The largest file of a certificate or a key that is read.
-const FILE_BYTES: u64 = 1 << 20;
+const FILE_BYTES: u64 = limits::ACCESS_FILE_BYTES as u64;
 /// What is read from the socket at once, and encrypted before it is written: rustls by itself reads 4 KiB and writes 64.
 const BUFFER_BYTES: usize = 256 << 10;
 /// HTTP/2, by its name in TLS.

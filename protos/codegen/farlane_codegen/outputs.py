@@ -10,6 +10,7 @@ from farlane_codegen import (
     driver_table,
     errors_table,
     layouts,
+    limits_table,
     protobuf,
     python_encoders,
     python_handlers,
@@ -33,7 +34,8 @@ def outputs(root: Path) -> dict[Path, str]:
     driver = driver_table.load(protos / "cuda", api)
     errors = errors_table.load_errors(protos / "cuda")
     attributes = errors_table.load_attributes(protos / "cuda")
-    limits = errors_table.load_launch_limits(protos / "cuda")
+    launch_limits = errors_table.load_launch_limits(protos / "cuda")
+    limits = limits_table.parse((protos / "limits.toml").read_text(encoding="utf-8"))
     driver_errors = errors_table.load_driver_errors(protos / "cuda", errors)
     files = {
         crates / "tape/src/generated_operations.rs": rust_operations.emit(tape),
@@ -44,14 +46,16 @@ def outputs(root: Path) -> dict[Path, str]:
         crates / "driver/src/generated_exports.rs": rust_driver.emit(driver),
         crates / "abi/src/generated_errors.rs": errors_table.emit_rust_errors(errors),
         crates / "abi/src/generated_driver_errors.rs": errors_table.emit_rust_driver_errors(driver_errors),
-        crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes, limits),
+        crates / "abi/src/generated_attributes.rs": errors_table.emit_rust_attributes(attributes, launch_limits),
         crates / "abi/src/generated_layouts.rs": layouts.emit(crates / "abi/src"),
         backend / "handlers/generated_operations.py": python_operations.emit(tape),
         backend / "handlers/generated_handlers.py": python_handlers.emit(tape),
         root / "tests/clients/tape_client/generated_operations.py": python_encoders.emit(tape),
         backend / "device/generated_attributes.py": errors_table.emit_python_attributes(attributes),
-        backend / "generated_limits.py": errors_table.emit_python_limits(limits),
+        backend / "generated_limits.py": errors_table.emit_python_limits(launch_limits),
         backend / "generated_errors.py": errors_table.emit_python_errors(errors),
+        protos / "limits/generated.py": limits_table.emit_python(limits),
+        crates / "limits/src/generated_limits.rs": limits_table.emit_rust(limits),
         root / "docs/reference/coverage.md": coverage_page.emit(api, driver),
     }
     for version in api_table.VERSIONS:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from farlane.limits.generated import RECORD_BYTES
+
 TAPE_VERSION = {version}
-MAX_RECORD_BYTES = (1 << 20) + 4096
 
 
 class RecordError(ValueError):
@@ -31,8 +32,8 @@ def _fixed(operation: str, name: str, value: Sequence[int] | bytes, count: int) 
 
 
 def _with_tail(operation: str, head: bytes, tail: bytes | bytearray | memoryview, length: int) -> bytes:
-    if length > MAX_RECORD_BYTES:
-        raise RecordError(f"{{operation}}: a record of {{length}} bytes; at most {{MAX_RECORD_BYTES}} are allowed")
+    if length > RECORD_BYTES:
+        raise RecordError(f"{{operation}}: a record of {{length}} bytes; at most {{RECORD_BYTES}} are allowed")
     return b"".join((head, tail, bytes(length - len(head) - len(tail))))
 '''
 

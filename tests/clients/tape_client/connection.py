@@ -15,6 +15,7 @@ import grpc
 from farlane.frontend.errors import UserError
 from farlane.hosturl import HostUrl
 from farlane.hosturl.channel import open_channel
+from farlane.limits.generated import RECORD_BYTES
 from farlane.v1 import session_pb2 as pb
 
 from tape_client import generated_operations as operations
@@ -83,7 +84,7 @@ class Connection:
                 f" {operations.TAPE_VERSION}",
                 "Install the same version of Farlane on both sides.",
             )
-        if min(welcome.message_bytes, welcome.credit_bytes) < operations.MAX_RECORD_BYTES:
+        if min(welcome.message_bytes, welcome.credit_bytes) < RECORD_BYTES:
             raise self.violation("it does not take the longest record")
         return welcome
 

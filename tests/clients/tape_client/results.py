@@ -10,7 +10,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_RECORD_BYTES = (1 << 20) + 4096
+from farlane.limits.generated import RECORD_BYTES
+
 _PREFIX = struct.Struct("<IHHIi")
 _VALUE = struct.Struct("<Q")
 _DATA = struct.Struct("<QII")
@@ -48,7 +49,7 @@ def parse_results(results: bytes) -> Iterator[Result]:
         if left < _PREFIX.size:
             raise ResultError(f"truncated result record ({left} bytes left)")
         length, kind, flags, slot, error = _PREFIX.unpack_from(results, at)
-        if length % 8 or not _PREFIX.size <= length <= min(left, MAX_RECORD_BYTES):
+        if length % 8 or not _PREFIX.size <= length <= min(left, RECORD_BYTES):
             raise ResultError(f"result record of {length} bytes where {left} are left")
         if flags:
             raise ResultError(f"result record with unknown flags ({flags:#06x})")

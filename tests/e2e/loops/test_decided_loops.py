@@ -24,7 +24,7 @@ BUILDS = {
     "O2": ("13.0", 2, "g++"),
     "O3": ("13.5", 3, "g++"),
     "hosted": ("13.0", 2, CLANG),
-    "clang": ("clang-12.9", 2, "g++"),
+    "clang": ("clang-12.9", 3, "g++"),
 }
 # Counts do not depend on how fast the machine is where nothing but iterations bounds how far the host leads.
 UNTIMED = {"FARLANE_LEAD_MS": "0"}

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.analysis import program as analysis
 from farlane.analyzer.loader import elf
+from farlane.analyzer.loops.model import ProgramReport
 from farlane.analyzer.manifest.build import build
 from farlane.analyzer.manifest.model import Argument, ArgumentKind, Manifest, Site
 from farlane.analyzer.manifest.writer import write
@@ -30,11 +30,8 @@ LAUNCHES = {"one": 1, "two": 2, "three": 3, "checked": 2}
 class Case:
     """The program, built with one optimization level, and its manifest."""
 
-    def __init__(self, program: str, guest: Guest, folder: Path) -> None:
-        self.program, self.guest, self.folder = program, guest, folder
-        path = Path(program)
-        report = analysis.analyze(path)
-        self.manifest = build(elf.load(path), report, report.permissions)
+    def __init__(self, program: str, manifest: Manifest, guest: Guest, folder: Path) -> None:
+        self.program, self.manifest, self.guest, self.folder = program, manifest, guest, folder
 
     def run(self, scenario: str, count: int, manifest: Manifest | None) -> Outcome:
         """In mode loops; `None`: without a manifest."""
@@ -58,9 +55,15 @@ def program(request: pytest.FixtureRequest, toolchain: Callable[[str], Toolchain
     return str(compile_program(toolchain("13.0"), [SOURCE], "loop_prediction", Build(optimization=request.param)))
 
 
+@pytest.fixture(scope="module")
+def manifest(program: str, analyzed: Callable[[Path], ProgramReport]) -> Manifest:
+    report = analyzed(Path(program))
+    return build(elf.load(Path(program)), report, report.permissions)
+
+
 @pytest.fixture
-def case(program: str, guest: Guest, tmp_path: Path) -> Case:
-    return Case(program, guest, tmp_path)
+def case(program: str, manifest: Manifest, guest: Guest, tmp_path: Path) -> Case:
+    return Case(program, manifest, guest, tmp_path)
 
 
 def loops(outcome: Outcome) -> dict[str, int]:

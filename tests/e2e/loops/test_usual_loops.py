@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.loops.model import ProgramReport
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
@@ -46,8 +46,10 @@ def compiled(toolchain: Callable[..., Toolchain]) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_which_loops_are_decided(name: str, compiled: Callable[[str], Path]) -> None:
-    found = analyze(compiled(name)).slices
+def test_which_loops_are_decided(
+    name: str, compiled: Callable[[str], Path], analyzed: Callable[[Path], ProgramReport]
+) -> None:
+    found = analyzed(compiled(name)).slices
     assert found
     assert {each.reason if each.slice is None else "" for each in found} == {REFUSED.get(name, "")}
 

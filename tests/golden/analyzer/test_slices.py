@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from farlane.frontend.devtools.toolchain import Toolchain
 
 FOLDER = Path(__file__).with_name("slices")
 EXPECTED: dict[str, dict[str, Any]] = tomllib.loads((FOLDER / "expected.toml").read_text())
-SEEDS = 12
+SEEDS = 4
 MAY_BE_STUCK = {
     "beyond_an_array",
     "divides_by_zero",
@@ -37,6 +37,11 @@ MAY_BE_STUCK = {
 pytestmark = pytest.mark.native
 
 
+def grouped(units: Iterable[str]) -> list[object]:
+    """A unit's slices are looked for once, in one process."""
+    return [pytest.param(unit, marks=pytest.mark.xdist_group(f"slices-{unit}")) for unit in units]
+
+
 def expected(unit: str, level: int) -> dict[str, Any]:
     rows = EXPECTED[unit]
     found = {name: row for name, row in rows.items() if "@" not in name}
@@ -44,7 +49,7 @@ def expected(unit: str, level: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("build", ["O0", "O2", "O3"])
-@pytest.mark.parametrize("unit", list(EXPECTED))
+@pytest.mark.parametrize("unit", grouped(EXPECTED))
 def test_what_is_expected(unit: str, build: str, toolchain: Callable[..., Toolchain]) -> None:
     _, found = slices.sliced(compiled(FOLDER / f"{unit}.cu", build, toolchain))
     wanted = expected(unit, level_of(build))
@@ -58,7 +63,7 @@ def test_what_is_expected(unit: str, build: str, toolchain: Callable[..., Toolch
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("unit", [unit for unit, rows in EXPECTED.items() if "slice" in rows.values()])
+@pytest.mark.parametrize("unit", grouped(unit for unit, rows in EXPECTED.items() if "slice" in rows.values()))
 def test_executions(unit: str, build: str, toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
     path = compiled(FOLDER / f"{unit}.cu", build, toolchain)
     program, found = slices.sliced(path)
@@ -102,7 +107,7 @@ def test_every_reason_is_a_word_of_the_page(toolchain: Callable[..., Toolchain])
                     assert encode.read(encode.write(each.slice)) == each.slice
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_programs(seed: int, toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
     """Thirty random loops each: what has a slice does what it says."""
     shutil.copy(FOLDER / "common.cuh", tmp_path)

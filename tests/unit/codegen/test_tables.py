@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from farlane_codegen import api_table, c_types, errors_table, python_handlers, tape_table
+from farlane_codegen import api_table, c_types, errors_table, limits_table, python_handlers, tape_table
 from farlane_codegen.problems import TableError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -213,3 +213,31 @@ def test_error_tables() -> None:
 )
 def test_names_of_error_constants(name: str, constant: str) -> None:
     assert errors_table._constant(name) == constant
+
+
+LIMIT = '[[limit]]\nname = "A_B"\nvalue = "64 KiB"\ndoc = "d"\n'
+
+
+def test_limits() -> None:
+    limits = limits_table.parse(LIMIT + LIMIT.replace("A_B", "C").replace('"64 KiB"', "70000"))
+    assert [limit.value for limit in limits] == [65536, 70000]
+    assert "A_B = 64 << 10  # d\nC = 70_000  # d\n" in limits_table.emit_python(limits)
+    assert "/// d\npub const A_B: usize = 64 << 10;\n/// d\npub const C: usize = 70_000;\n" in limits_table.emit_rust(
+        limits
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("A_B", "a"), "a: a name is of capitals"),
+        (("64 KiB", "64 kB"), "A_B: '64 kB' is neither"),
+        (("64 KiB", "64"), "A_B: '64' is neither"),
+        (('"64 KiB"', "-1"), "A_B: -1 is neither"),
+        (('doc = "d"', ""), "A_B: missing doc"),
+        (('doc = "d"\n', 'doc = "d"\n' + LIMIT), "A_B: there twice"),
+    ],
+)
+def test_wrong_limits_are_refused(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(TableError, match=re.escape(f"limits.toml: {message}")):
+        limits_table.parse(LIMIT.replace(*change))

@@ -9,6 +9,7 @@ import lz4.block
 import pytest
 import zstandard
 from farlane.fatbin import FatBinaryError, Kind, container, parse
+from farlane.limits.generated import CONTAINER_ENTRIES
 
 IMAGES = Path(__file__).parent / "images"
 TEXT = b".version 9.0\n.target sm_75\n.address_size 64\n" * 8
@@ -120,7 +121,7 @@ def test_a_name_out_of_bounds_is_left_out() -> None:
         (wrap(entry(TEXT, compressed=16)), "compression that is not known"),
         (wrap(entry(TEXT, compressed=16, flags=0xA011)), "compression that is not known"),
         (wrap(entry(TEXT, compressed=1 << 30, flags=0x8011)), "compressed bytes in a payload"),
-        (wrap(*[entry(b"")] * (container.MAX_ENTRIES + 1)), "more than"),
+        (wrap(*[entry(b"")] * (CONTAINER_ENTRIES + 1)), "more than"),
     ],
 )
 def test_malformed_images_are_refused(image: bytes, message: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 WIDTH, LENGTH = 120, 200
@@ -28,6 +26,7 @@ GENERATED = {  # written by a program, as long as what it lists
     "results/roundtrips/roundtrips.md",
     "results/tutorials.md",
 }
+WRITTEN = [page for page in sorted(DOCS.rglob("*.md")) if str(page.relative_to(DOCS)) not in GENERATED]  # by hand
 
 
 def name(page: Path) -> str:
@@ -52,20 +51,18 @@ def linked(page: Path) -> set[Path]:
     return paths | {path / "README.md" for path in paths if (path / "README.md").exists()}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_lines_outside_of_tables_are_short(page: Path) -> None:
-    lines = [line for line in page.read_text().splitlines() if not line.lstrip().startswith("|")]
-    assert [line for line in lines if len(line) > WIDTH] == []
+def test_lines_outside_of_tables_are_short() -> None:
+    lines = ((name(page), line) for page in PAGES for line in page.read_text().splitlines())
+    assert [line for line in lines if len(line[1]) > WIDTH and not line[1].lstrip().startswith("|")] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
-    assert [str(target) for target in linked(page) if not target.exists()] == []
-    lost = []
-    for target, anchor in LINK.findall(text_of(page)):
-        there = (page.parent / target).resolve() if target else page
-        if anchor and "://" not in target and there.suffix == ".md" and anchor[1:] not in anchors(there):
-            lost.append(target + anchor)
+def test_links_lead_somewhere() -> None:
+    lost = [(name(page), str(target)) for page in PAGES for target in linked(page) if not target.exists()]
+    for page in PAGES:
+        for target, anchor in LINK.findall(text_of(page)):
+            there = (page.parent / target).resolve() if target else page
+            if anchor and "://" not in target and there.suffix == ".md" and anchor[1:] not in anchors(there):
+                lost.append((name(page), target + anchor))
     assert lost == []
 
 
@@ -80,10 +77,9 @@ def test_every_page_is_found_from_the_first() -> None:
     assert [name(page) for page in PAGES if page not in found] == []
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name)
-def test_pages_of_docs_are_short(page: Path) -> None:
-    if str(page.relative_to(DOCS)) not in GENERATED:
-        assert len(page.read_text().splitlines()) <= LENGTH, "split it"
+def test_pages_of_docs_are_short() -> None:
+    lengths = {name(page): len(page.read_text().splitlines()) for page in WRITTEN}
+    assert {page: length for page, length in lengths.items() if length > LENGTH} == {}, "split it"
 
 
 def test_pages_stand_in_one_of_the_parts() -> None:
@@ -92,11 +88,9 @@ def test_pages_stand_in_one_of_the_parts() -> None:
     assert {path for path in GENERATED if not (DOCS / path).exists()} == set()
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=name)
-def test_a_page_has_one_title(page: Path) -> None:
-    if str(page.relative_to(DOCS)) not in GENERATED:
-        assert page.read_text().startswith("# ")
-        assert len(re.findall(r"^# ", text_of(page), re.M)) == 1
+def test_a_page_has_one_title() -> None:
+    assert [name(page) for page in WRITTEN if not page.read_text().startswith("# ")] == []
+    assert [name(page) for page in WRITTEN if len(re.findall(r"^# ", text_of(page), re.M)) != 1] == []
 
 
 def test_every_page_is_in_the_sites_navigation() -> None:

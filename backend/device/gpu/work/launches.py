@@ -12,9 +12,10 @@ from collections.abc import Mapping
 
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.driver.interface import Driver
-from farlane.backend.device.gpu.work.modules import MAX_PARAMETER_BYTES, GpuFunction
+from farlane.backend.device.gpu.work.modules import GpuFunction
 from farlane.backend.device.limits import Limits
 from farlane.backend.generated_errors import INVALID_RESOURCE_HANDLE, INVALID_VALUE
+from farlane.backend.generated_limits import MAX_PARAMETER_BYTES
 from farlane.backend.plane import Cuda, Direct, Entry, Stream
 from farlane.demangle import demangled
 

@@ -33,11 +33,11 @@ from farlane.backend.generated_errors import (
     INVALID_RESOURCE_HANDLE,
     INVALID_SYMBOL,
 )
+from farlane.backend.generated_limits import MAX_PARAMETER_BYTES
 from farlane.fatbin import ELF_MAGIC, MAGIC, FatBinaryError, parse
 
 T = TypeVar("T")
 
-MAX_PARAMETER_BYTES = 32764
 _ALIGNMENT = 128
 _LARGE_ALIGNMENTS = (128, 64, 32)  # of parameters, that a constant bank's begin does not have
 _PRINTF = b"vprintf"

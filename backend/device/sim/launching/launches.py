@@ -34,10 +34,10 @@ from farlane.backend.device.sim.runtime.nested import Grid
 from farlane.backend.device.sim.runtime.prepared import CostEstimate, Prepared
 from farlane.backend.device.sim.runtime.runtime import Runtime
 from farlane.backend.generated_errors import INVALID_VALUE, LAUNCH_FAILURE
+from farlane.backend.generated_limits import MAX_PARAMETER_BYTES
 from farlane.backend.plane import Direct
 from farlane.demangle import demangled
 
-MAX_PARAMETER_BYTES = 32764
 _PARAMETER_ALIGNMENT = 64
 _INLINE_THREADS = 4096  # a grid with fewer is over before a helper has woken up
 _CHUNKS_PER_THREAD = 8

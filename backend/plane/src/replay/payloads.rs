@@ -5,12 +5,12 @@
 //!
 //! Source: protos/tape.md, "Payloads"; docs/explanation/systems.md, S1 point 9.
 
+use limits::PAYLOAD_BYTES;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-const MAX_NUMBER: u32 = 65535;
-const MAX_RAW: usize = 1 << 20;
+const MAX_NUMBER: u32 = limits::PAYLOAD_NUMBERS as u32 - 1;
 
 #[derive(Debug, Default)]
 struct Books {
@@ -41,7 +41,7 @@ impl Payloads {
         if number > MAX_NUMBER || books.kept.contains_key(&number) {
             return Err(format!("payload {number} is taken, or over {MAX_NUMBER}"));
         }
-        if raw == 0 || raw > MAX_RAW {
+        if raw == 0 || raw > PAYLOAD_BYTES {
             return Err(format!("payload {number} of {raw} bytes"));
         }
         if books.bytes + raw > self.capacity {

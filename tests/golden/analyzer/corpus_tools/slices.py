@@ -109,8 +109,9 @@ def _name(program: Program, start: int) -> str:
     return readable(program.ranges[start].name).partition("(")[0].split(".")[0]
 
 
+@cache
 def sliced(path: Path) -> tuple[Program, dict[str, list[Sliced]]]:
-    """What is found of a program's loops, by the function's name."""
+    """What is found of a program's loops, by the function's name. Kept for the process."""
     program = Program(elf.load(path), Decoder())
     extractor = Extractor(program)
     found: dict[str, list[Sliced]] = {}

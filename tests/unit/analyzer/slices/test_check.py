@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from farlane.analyzer.slices import encode, form
+from farlane.analyzer.slices import encode
 from farlane.analyzer.slices.arithmetic import StuckError
 from farlane.analyzer.slices.check import SliceError, check
 from farlane.analyzer.slices.form import (
@@ -24,6 +24,7 @@ from farlane.analyzer.slices.form import (
     Place,
     Slice,
 )
+from farlane.limits.generated import SLICE_MEMORY, SLICE_REGISTERS
 from slice_reference import Evaluation, Left, Made
 
 # k = rbx; e = [rsp+8]; do { launch(k, e); copy to e; ++k; } while (e > 0.5 && k < 10);
@@ -106,8 +107,8 @@ def with_operation(operation: Operation) -> Slice:
         (with_operation(Operation(Code.CONSTANT, 8, 0, (), 1 << 64)), "64 bits"),
         (replace(GOOD, floating=False), "not declared"),
         (replace(GOOD, blocks=()), "no blocks"),
-        (replace(GOOD, registers=form.MAXIMUM_REGISTERS + 1), "registers"),
-        (replace(GOOD, memory=form.MAXIMUM_MEMORY + 1), "memory"),
+        (replace(GOOD, registers=SLICE_REGISTERS + 1), "registers"),
+        (replace(GOOD, memory=SLICE_MEMORY + 1), "memory"),
         (replace(GOOD, memory=8), "a place"),
         (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((), Jump(6)))), "block 6"),
         (replace(GOOD, blocks=(*GOOD.blocks[:5], Block((), Jump(1)))), "cycle"),

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from farlane.analyzer.slices import encode as forms
 from farlane.analyzer.slices.form import (
-    MAXIMUM_OPERATIONS,
     Argument,
     Block,
     Call,
@@ -24,6 +23,7 @@ from farlane.analyzer.slices.form import (
 )
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
+from farlane.limits.generated import SLICE_OPERATIONS
 from tape_client.loops import NO_RECORD, content, slice_content
 
 WRITTEN, COPIED, WAITED = 0, 1, 2  # calls
@@ -209,7 +209,7 @@ def test_a_record_may_be_made_by_no_call(guest: Any) -> None:
 
 
 def test_slices_are_bounded(guest: Any) -> None:
-    long = Slice(0x1000, 1, 0, (), (Block((Operation(Code.CONSTANT, 8, 0),) * MAXIMUM_OPERATIONS, Leave(1)),), ())
+    long = Slice(0x1000, 1, 0, (), (Block((Operation(Code.CONSTANT, 8, 0),) * SLICE_OPERATIONS, Leave(1)),), ())
     given = replace(GIVEN, slice_=long, records=(), fillings=(), holes=())
     size = len(forms.write(long))
     most = (16 << 20) // (size + -size % 8)

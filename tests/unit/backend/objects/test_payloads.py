@@ -10,7 +10,8 @@ import pytest
 import zstandard
 from farlane.backend.errors import ProtocolError
 from farlane.backend.handlers.generated_operations import encode
-from farlane.backend.objects.payloads import CACHE_BYTES, LZ4, MAX_RAW, ZSTD, expand
+from farlane.backend.objects.payloads import CACHE_BYTES, LZ4, ZSTD, expand
+from farlane.limits.generated import PAYLOAD_BYTES
 
 
 def compressed(raw: bytes, flags: int) -> bytes:
@@ -64,10 +65,10 @@ def test_sessions_share_nothing(new_guest: Any) -> None:
 
 
 def test_the_bound(guest: Any) -> None:
-    data = compressed(bytes(MAX_RAW), ZSTD)
-    count = CACHE_BYTES // MAX_RAW
+    data = compressed(bytes(PAYLOAD_BYTES), ZSTD)
+    count = CACHE_BYTES // PAYLOAD_BYTES
     for number in range(count):
-        guest.submit(encode("PAYLOAD_KEEP", number, MAX_RAW, len(data), 0, tail=data, flags=ZSTD))
+        guest.submit(encode("PAYLOAD_KEEP", number, PAYLOAD_BYTES, len(data), 0, tail=data, flags=ZSTD))
     store = guest.session.resources.payloads
     assert (len(store), store.bytes_kept) == (count, CACHE_BYTES)
     with pytest.raises(ProtocolError, match=f"{CACHE_BYTES}"):
@@ -115,7 +116,7 @@ def test_mutated_data(flags: int) -> None:
                 data[at:at] = rng.randbytes(rng.randrange(1, 9))
             if not data:
                 break
-        size = rng.choice([len(raw), len(raw), len(raw) + 1, 1, MAX_RAW])
+        size = rng.choice([len(raw), len(raw), len(raw) + 1, 1, PAYLOAD_BYTES])
         try:
             assert len(expand(memoryview(bytes(data)), flags, size)) == size
         except ProtocolError:

@@ -194,7 +194,7 @@ def test_processors_with_fewer_registers(features: str, device: TinyDevice, monk
     shape = Shape()
     text = program(shape, some(shape))
     expected = reference(device, text, shape, 64, monkeypatch)
-    options = dataclasses.replace(TIER_2, features=features, cpu="x86-64")
+    options = dataclasses.replace(QUICK, features=features, cpu="x86-64")
     assert np.array_equal(run(device, text, shape, 64, options), expected)
 
 

@@ -18,9 +18,14 @@ PAGE_SHIFT = 12
 
 
 class TinyDevice:
-    """Memory [base, base + WINDOW); allocations are page aligned with an inaccessible page between them."""
+    """Memory [base, base + WINDOW); allocations are page aligned with an inaccessible page between them.
 
-    def __init__(self) -> None:
+    Args:
+        options: what kernels are compiled with, unless a launch says it.
+    """
+
+    def __init__(self, options: jit.Options | None = None) -> None:
+        self._options = options or jit.Options(cache=False)
         self._map = mmap.mmap(-1, WINDOW)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.flags = np.zeros(WINDOW >> PAGE_SHIFT, dtype=np.uint8)
@@ -90,7 +95,7 @@ class TinyDevice:
         grain: int = 1,
     ) -> int:
         grid3, block3 = triple(grid), triple(block)
-        kernel = jit.compile_kernel(module, name, block3, options or jit.Options(cache=False))
+        kernel = jit.compile_kernel(module, name, block3, options or self._options)
         parameters = self.pack(module, name, arguments)
         self.fault = jit.Fault()
         launch = jit.Launch(

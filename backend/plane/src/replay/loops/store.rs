@@ -10,12 +10,10 @@ use super::template::{u64_at, Inner, Template, CONTINUED, REPEAT_COUNT, REPEAT_F
 use super::turns::Turns;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tape::Record;
+use tape::{Record, MAX_CONTINUED_BYTES};
 
 /// Bytes of a session's templates.
 const MAX_CONTENT: usize = 16 << 20;
-/// Bytes of columns that a REPEAT may go on with.
-const MAX_CONTINUED: usize = 4096;
 /// Templates whose columns are kept as they were evaluated.
 const EVALUATED: usize = 64;
 
@@ -88,7 +86,7 @@ impl Templates {
         } else {
             let headers = read_headers(columns, widths)?;
             check_repetitions(&headers, count)?;
-            let lasting = columns.len() <= MAX_CONTINUED && headers.iter().all(|header| header.kind != VALUES);
+            let lasting = columns.len() <= MAX_CONTINUED_BYTES && headers.iter().all(|header| header.kind != VALUES);
             entry.next = lasting.then_some(0);
             entry.columns = if lasting { columns.into() } else { Box::default() };
             Arc::new(Columns::new(&headers, columns))
@@ -131,7 +129,7 @@ impl Templates {
     pub(super) fn go_on(&mut self, number: u32, columns: &[u8], next: u64) -> Result<(), String> {
         let entry = self.entries.get_mut(&number).ok_or_else(|| missing(number))?;
         let headers = read_headers(columns, &entry.template.widths)?;
-        if columns.len() > MAX_CONTINUED || headers.iter().any(|header| header.kind == VALUES) {
+        if columns.len() > MAX_CONTINUED_BYTES || headers.iter().any(|header| header.kind == VALUES) {
             return Err(format!("template {number} cannot be continued, with {} bytes of columns", columns.len()));
         }
         (entry.columns, entry.next) = (columns.into(), Some(next));

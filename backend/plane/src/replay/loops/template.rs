@@ -10,12 +10,9 @@ use super::columns::{check_repetitions, read_headers, Header};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tape::operations::code;
-use tape::{Answer, Record, Row, Writer, HEADER_BYTES};
+use tape::{Answer, Record, Row, Writer, HEADER_BYTES, MAX_BODY_BYTES, MAX_HOLES, MAX_LEVELS};
 
 pub const MAX_NUMBER: u32 = 4095;
-pub const MAX_BODY: usize = 64 << 10;
-pub const MAX_HOLES: usize = 4096;
-pub const MAX_LEVELS: usize = 8;
 /// REPEAT's flag.
 pub const CONTINUED: u16 = 1;
 /// Bytes of a REPEAT's header and fields.
@@ -108,7 +105,7 @@ impl Template {
             return Err(format!("template {number} of {} bytes has {holes} holes", content.len()));
         }
         let (entries, body) = content.split_at(entries);
-        if body.is_empty() || body.len() > MAX_BODY {
+        if body.is_empty() || body.len() > MAX_BODY_BYTES {
             return Err(format!("template {number} has a body of {} bytes", body.len()));
         }
         let mut parts = read_parts(body, version, known)?;
@@ -130,7 +127,7 @@ impl Template {
             parts: parts.into(),
             size: content.len(),
         };
-        if template.levels > MAX_LEVELS {
+        if template.levels > usize::from(MAX_LEVELS) {
             return Err(format!("template {number} is a loop of {} levels", template.levels));
         }
         template.check_inner_counts()?;

@@ -8,7 +8,7 @@
 
 use super::plans::{Choice, Plan};
 use super::store;
-use super::template::{Template, MAX_LEVELS};
+use super::template::Template;
 use super::turns::Turns;
 use super::upcoming;
 use crate::replay::control::{Control, End};
@@ -18,7 +18,7 @@ use crate::replay::walk::Walk;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use tape::operations::code;
-use tape::Record;
+use tape::{Record, MAX_LEVELS};
 
 /// A CONDITIONAL's kind that repeats while its condition holds.
 const WHILE: u32 = 1;
@@ -226,7 +226,7 @@ impl<C: Control> Walk<'_, C> {
 
     /// A CONDITIONAL: what the control plane has made of it chooses templates.
     pub(in crate::replay) fn conditional(&mut self, record: &Record<'_>, condition: &C::Condition) -> Done<C::Abort> {
-        if self.replay.loops.conditions == MAX_LEVELS {
+        if self.replay.loops.conditions == usize::from(MAX_LEVELS) {
             return Err(End::Broken(format!("CONDITIONALs are nested more than {MAX_LEVELS} deep")));
         }
         self.replay.loops.conditions += 1;

@@ -182,3 +182,4 @@ pub static DEVICE_ATTRIBUTES: [cudaDeviceAttr; 161] = [
 pub const MAX_GRID: [u32; 3] = [2147483647, 65535, 65535];
 pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 pub const MAX_BLOCK_THREADS: u32 = 1024;
+pub const MAX_PARAMETER_BYTES: u32 = 32764;

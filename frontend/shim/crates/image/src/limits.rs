@@ -4,17 +4,17 @@
 /// Bytes of one fat binary container, header included.
 pub const CONTAINER_BYTES: u64 = 2 << 30;
 /// Entries looked at in one container.
-pub const ENTRIES: usize = 4096;
+pub const ENTRIES: usize = ::limits::CONTAINER_ENTRIES;
 /// Bytes of one entry once decompressed.
 pub const PAYLOAD_BYTES: u64 = 512 << 20;
 /// Of the memory that a zstd frame may ask of who reads it (its window), as a power of two.
-pub const ZSTD_WINDOW_LOG: u32 = 27;
+pub const ZSTD_WINDOW_LOG: u32 = ::limits::ZSTD_WINDOW_LOG as u32;
 /// Kernels of one module.
 pub const KERNELS: usize = 1 << 17;
 /// Parameters of one kernel.
 pub const PARAMETERS: usize = 4096;
-/// Bytes of one kernel's parameter buffer. CUDA's own limit is 32764; 4096 before compute capability 7.0.
-pub const PARAMETER_BYTES: u32 = 32764;
+/// Bytes of one kernel's parameter buffer.
+pub const PARAMETER_BYTES: u32 = abi::MAX_PARAMETER_BYTES;
 /// Bytes of a name.
 pub const NAME_BYTES: usize = 1 << 16;
 /// Steps taken while following calls to the shared memory that a kernel's callees use.

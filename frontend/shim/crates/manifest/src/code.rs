@@ -7,12 +7,12 @@
 use crate::bytes::{array, u32_at, u64_at};
 use crate::Broken;
 
-/// Operations of one expression, END included.
-pub const MAX_OPERATIONS: usize = 96;
 /// Operands on the stack.
-pub const MAX_DEPTH: usize = 16;
+pub use limits::CODE_DEPTH as MAX_DEPTH;
+/// Operations of one expression, END included.
+pub use limits::CODE_OPERATIONS as MAX_OPERATIONS;
 /// FRAME reads no further than this from rsp.
-pub const MAX_FRAME: u64 = 65536;
+pub const MAX_FRAME: u64 = limits::CODE_FRAME_BYTES as u64;
 
 /// What an expression can ask about the program at its call instruction.
 pub trait Machine {

@@ -1,22 +1,24 @@
 //! What a manifest says of one object, call site, loop or argument, as entries of its tables.
 
+use limits::IDENTITY_BYTES;
+
 /// What names an object: a build-id (kind 1) or a SHA-256 (kind 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     pub kind: u8,
     length: u8,
-    bytes: [u8; 32],
+    bytes: [u8; IDENTITY_BYTES],
 }
 
 impl Identity {
     pub const BUILD_ID: u8 = 1;
     pub const SHA_256: u8 = 2;
 
-    /// `None` unless there are 1 to 32 bytes.
+    /// `None` unless there are 1 to [`IDENTITY_BYTES`].
     #[must_use]
     pub fn new(kind: u8, bytes: &[u8]) -> Option<Self> {
-        let length = u8::try_from(bytes.len()).ok().filter(|length| (1..=32).contains(length))?;
-        let mut padded = [0; 32];
+        let length = u8::try_from(bytes.len()).ok().filter(|length| (1..=IDENTITY_BYTES as u8).contains(length))?;
+        let mut padded = [0; IDENTITY_BYTES];
         padded[..bytes.len()].copy_from_slice(bytes);
         Some(Self { kind, length, bytes: padded })
     }

@@ -6,7 +6,6 @@ use crate::Broken;
 /// Bytes of an entry, and of a range behind the entries.
 pub(crate) const COPY: usize = 16;
 pub(crate) const RANGE: usize = 16;
-const MOST_RANGES: u8 = 16;
 
 /// A copy to the host that may join the next call that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +50,7 @@ pub(crate) fn read(table: &[u8], count: usize) -> Result<Vec<JoinedCopy>, Broken
         if found.last().is_some_and(|before| before.return_address >= return_address) {
             return broken("joined copies stand by rising return address", index);
         }
-        if ranges > MOST_RANGES || shared > 1 {
+        if usize::from(ranges) > limits::JOINED_RANGES || shared > 1 {
             return broken("a joined copy has at most 16 ranges, and its flags are defined", index);
         }
         let mut copy = JoinedCopy { return_address, shared: shared == 1, ranges: Vec::new(), proof };

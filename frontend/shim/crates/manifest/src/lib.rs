@@ -26,7 +26,7 @@ pub use parse::Manifest;
 /// The newest version that this crate reads; it reads all from 1 on.
 pub const VERSION: u32 = 4;
 /// The longest manifest.
-pub const MAX_BYTES: usize = 16 << 20;
+pub use limits::MANIFEST_BYTES as MAX_BYTES;
 
 /// Permissions of a site.
 pub const LOCAL_SYNC: u8 = 1;

@@ -15,9 +15,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// Numbers are 0 to this, exclusive.
-pub const MAX_NUMBERS: u32 = 65536;
+pub const MAX_NUMBERS: u32 = limits::PAYLOAD_NUMBERS as u32;
 /// Payloads of fewer bytes are not worth a name, larger ones do not fit a record.
-pub const KEPT_BYTES: std::ops::RangeInclusive<usize> = 1024..=1 << 20;
+pub const KEPT_BYTES: std::ops::RangeInclusive<usize> = 1024..=limits::PAYLOAD_BYTES;
 /// New payloads in a row after which new ones are no longer kept at first sight.
 const PATIENCE: u32 = 8;
 /// Names remembered of payloads that are not kept, and sketches.

@@ -8,13 +8,10 @@
 
 use crate::layout::{self, Zone};
 use std::ops::Range;
+use tape::{MAX_BODY_BYTES, MAX_HOLES, MAX_LEVELS};
 
-/// Bytes of a body.
-pub(crate) const MAX_BODY: usize = 64 << 10;
-pub(crate) const MAX_HOLES: usize = 4096;
 /// Holes that one comparison may open: a record that differs in more is data, not a call of a loop.
 const MAX_NEW_HOLES: usize = 160;
-pub(crate) const MAX_LEVELS: u8 = 8;
 /// What a REPEAT in a body costs a host, in records.
 const NESTED_RECORDS: u64 = 8;
 
@@ -81,12 +78,12 @@ impl Body {
     pub(crate) fn push(&mut self, record: &[u8], token: u64, nested: Option<Nested>) -> bool {
         let start = self.bytes.len();
         let levels = 1 + nested.map_or(0, |nested| nested.levels);
-        if start + record.len() > MAX_BODY || levels > MAX_LEVELS {
+        if start + record.len() > MAX_BODY_BYTES || levels > MAX_LEVELS {
             return false;
         }
         self.levels = self.levels.max(levels);
         self.bytes.extend_from_slice(record);
-        #[allow(clippy::cast_possible_truncation)] // at most MAX_BODY
+        #[allow(clippy::cast_possible_truncation)] // at most MAX_BODY_BYTES
         self.items.push(Item { start: start as u32, end: self.bytes.len() as u32, holes: 0..0, token, nested });
         true
     }

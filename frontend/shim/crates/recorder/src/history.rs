@@ -6,7 +6,7 @@
 //! are kept, so that a body can be made of them; not where the policy would not have one made. Memory is bounded:
 //! `WINDOW` records, `MAX_BYTES` of their bytes; what a short program does not need is not touched.
 
-use crate::body::{Body, Nested, MAX_BODY};
+use crate::body::{Body, Nested};
 use crate::policy::Doubt;
 
 pub(crate) const WINDOW: usize = 2048;
@@ -162,7 +162,7 @@ impl History {
                 return None;
             }
         }
-        debug_assert!(body.bytes.len() <= MAX_BODY);
+        debug_assert!(body.bytes.len() <= tape::MAX_BODY_BYTES);
         Some(body)
     }
 

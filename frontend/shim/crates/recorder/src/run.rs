@@ -11,11 +11,10 @@ use crate::column::{self, Column, Form, REFORM_LIMIT};
 use crate::layout::{self, mask};
 use std::sync::Arc;
 use tape::operations::code;
+use tape::MAX_CONTINUED_BYTES;
 
 /// Explicit values of one run, in bytes: more, and it is sent so far.
 const MAX_VALUES: usize = 64 << 10;
-/// Columns that a host need remember for `continued`.
-const MAX_CONTINUED: usize = 4096;
 
 #[derive(Debug)]
 struct Step {
@@ -273,7 +272,7 @@ impl Run {
     /// Whether further iterations can be sent as `continued`.
     pub(crate) fn can_continue(&self) -> bool {
         let values = self.columns.iter().any(|column| column.form == Form::Values);
-        !values && self.repeat_bytes() <= MAX_CONTINUED
+        !values && self.repeat_bytes() <= MAX_CONTINUED_BYTES
     }
 
     /// What was taken so far is sent: columns begin anew.

@@ -12,9 +12,7 @@ use std::fmt;
 
 use crate::process::real;
 pub use client::log::{level, line, Level};
-
-const MOST_BYTES: usize = 2048;
-const MOST_REFERENCES: usize = 24; // n references make a name at most 3 ** (n / 3) times as long
+use limits::{MANGLED_BYTES, MANGLED_REFERENCES};
 
 pub fn error(message: fmt::Arguments<'_>) {
     shown(Level::Error, message);
@@ -58,7 +56,7 @@ fn readable(text: &str) -> Cow<'_, str> {
 
 fn demangled(word: &str) -> Option<String> {
     type Demangle = unsafe extern "C" fn(*const c_char, *mut c_char, *mut usize, *mut c_int) -> *mut c_char;
-    if !word.starts_with("_Z") || word.len() > MOST_BYTES || references(word) > MOST_REFERENCES {
+    if !word.starts_with("_Z") || word.len() > MANGLED_BYTES || references(word) > MANGLED_REFERENCES {
         return None;
     }
     let function = real::function_of(&[c"libstdc++.so.6", c"libc++abi.so.1"], c"__cxa_demangle");

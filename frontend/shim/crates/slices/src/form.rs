@@ -5,19 +5,14 @@
 
 use crate::lowered::{execute, Run};
 
-pub const MAXIMUM_REGISTERS: usize = 1024;
-pub const MAXIMUM_MEMORY: usize = 4096;
-pub const MAXIMUM_BLOCKS: usize = 512;
-/// Of all blocks.
-pub const MAXIMUM_OPERATIONS: usize = 4096;
-pub const MAXIMUM_CALLS: usize = 64;
-/// Of a call.
-pub const MAXIMUM_ARGUMENTS: usize = 80;
-pub const MAXIMUM_INPUTS: usize = 512;
-/// Operations and blocks from one call, or iteration, to the next.
-pub const MAXIMUM_STEPS: usize = 1 << 16;
+pub use limits::{
+    SLICE_ARGUMENTS as MAXIMUM_ARGUMENTS, SLICE_BLOCKS as MAXIMUM_BLOCKS, SLICE_CALLS as MAXIMUM_CALLS,
+    SLICE_INPUTS as MAXIMUM_INPUTS, SLICE_MEMORY as MAXIMUM_MEMORY, SLICE_OPERATIONS as MAXIMUM_OPERATIONS,
+    SLICE_REGISTERS as MAXIMUM_REGISTERS, SLICE_STEPS as MAXIMUM_STEPS,
+};
+
 /// Bytes above the stack pointer at the entry.
-pub const FRAME_REACH: u64 = 65_536;
+pub const FRAME_REACH: u64 = limits::SLICE_FRAME_BYTES as u64;
 /// General registers that an input may be in: all but rax, rsp's own number included, r10 and r11.
 pub const REACHED: [u64; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15];
 

@@ -2,7 +2,7 @@
 //!
 //! Owns: the bytes of one record (header, fields, tail, padding) and the limits on them. Owns neither groups and
 //! messages (crate `client`) nor what an operation means (`tape.toml`, from which `generated_operations` comes).
-//! Depends on nothing, so that either side of the wire can use it. Source: `protos/tape.md`, version 1.
+//! Depends on nothing but the crate `limits`, so that either side of the wire can use it. Source: `protos/tape.md`, version 1.
 
 mod bulk;
 #[rustfmt::skip]
@@ -25,7 +25,15 @@ pub use writer::{record_length, whole_records, Oversized, Writer};
 pub const HEADER_BYTES: usize = 8;
 /// Records start at multiples of this and are padded to it.
 pub const ALIGNMENT: usize = 8;
-/// The longest tail that fits any operation; longer data is cut into several records.
-pub const MAX_TAIL_BYTES: usize = 1 << 20;
 /// The longest record, header, tail and padding included.
-pub const MAX_RECORD_BYTES: usize = MAX_TAIL_BYTES + 4096;
+pub use limits::RECORD_BYTES as MAX_RECORD_BYTES;
+/// The longest tail that fits any operation; longer data is cut into several records.
+pub use limits::TAIL_BYTES as MAX_TAIL_BYTES;
+/// Bytes of a template's body.
+pub const MAX_BODY_BYTES: usize = 64 << 10;
+/// Holes of a template.
+pub const MAX_HOLES: usize = 4096;
+/// Loops within loops of a template; a body without a loop is one.
+pub const MAX_LEVELS: u8 = 8;
+/// Bytes of the columns that a REPEAT may go on with.
+pub const MAX_CONTINUED_BYTES: usize = 4096;

@@ -27,7 +27,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::Request;
 
 /// The largest file of a token, a certificate or a key that is read.
-const FILE_BYTES: u64 = 1 << 20;
+const FILE_BYTES: u64 = limits::ACCESS_FILE_BYTES as u64;
 /// The longest token.
 const TOKEN_BYTES: usize = 256;
 /// What is read from the socket at once, and encrypted before it is written: rustls by itself reads 4 KiB and writes 64.

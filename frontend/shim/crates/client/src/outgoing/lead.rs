@@ -9,14 +9,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use tape::generated_operations as operation;
-use tape::Writer;
+use tape::{Writer, MAX_BODY_BYTES, MAX_HOLES};
 
 /// Led loops whose templates have numbers, behind those of the recorder and in front of the program's graphs'.
 const MOST: u32 = 256;
 /// After so many times in vain, a loop is not led any more.
 const MOST_IN_VAIN: u32 = 3;
-const MAX_BODY: usize = 64 << 10;
-const MAX_HOLES: usize = 4096;
 /// No record is made by a call.
 const NO_RECORD: u32 = u32::MAX;
 
@@ -139,7 +137,7 @@ impl Leads {
 
     /// Writes what the host has to know of a loop; its number. `None`: there are too many, or it is too large.
     pub(crate) fn define(&mut self, lead: &Lead, w: &mut Writer) -> Option<u32> {
-        if lead.body.is_empty() || lead.body.len() > MAX_BODY || lead.holes.len() > MAX_HOLES {
+        if lead.body.is_empty() || lead.body.len() > MAX_BODY_BYTES || lead.holes.len() > MAX_HOLES {
             return None;
         }
         let (template, content) = (lead.template(), lead.content());

@@ -9,7 +9,7 @@ const MAGIC: &[u8; 8] = b"FARLANEJ";
 const VERSION: u32 = 1;
 const HEADER: usize = 16;
 /// More than any program has translation units.
-pub const MOST_PARTS: usize = 4096;
+pub use ::limits::IMAGE_PARTS as MOST_PARTS;
 
 /// Whether the bytes begin like a joined image.
 pub(crate) fn is_joined(image: &[u8]) -> bool {

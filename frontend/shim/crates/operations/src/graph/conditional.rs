@@ -13,7 +13,7 @@ use super::exec::Item;
 use super::give;
 use super::node::Work;
 use super::state::{graph_handle, graph_id, state, Id, State};
-use super::templates::{Body, MAX_BODY};
+use super::templates::Body;
 use crate::managed;
 use crate::memory::{self, GraphMemory};
 use crate::types::{ConditionalHandle, GraphHandle, GraphNodeParams};
@@ -23,7 +23,7 @@ use session::{log, process, work};
 use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 use tape::generated_operations as operation;
-use tape::Writer;
+use tape::{Writer, MAX_BODY_BYTES};
 
 const ASSIGN_DEFAULT: c_uint = 1;
 const WORD: u64 = 4;
@@ -251,7 +251,7 @@ fn body(items: &[Item], stream: u32, templates: &mut Vec<Body>) -> Outcome<Optio
             _ => continue,
         }
         match parts.last_mut() {
-            Some(part) if part.len() + w.len() <= MAX_BODY => part.extend_from_slice(w.as_slice()),
+            Some(part) if part.len() + w.len() <= MAX_BODY_BYTES => part.extend_from_slice(w.as_slice()),
             _ => parts.push(w.as_slice().to_vec()),
         }
     }

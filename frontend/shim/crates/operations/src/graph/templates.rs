@@ -12,14 +12,12 @@ use session::work::order::Stream;
 use session::{process, work};
 use std::sync::{Mutex, PoisonError};
 use tape::generated_operations as operation;
-use tape::Writer;
+use tape::{Writer, MAX_BODY_BYTES};
 
 const FIRST: u16 = 3072;
 const LAST: u16 = 4095;
 /// What of the tape's limits (16 MiB for all templates) is the graphs'.
 const MAX_CONTENT: usize = 8 << 20;
-/// A template's body has at most 64 KiB.
-pub const MAX_BODY: usize = 64 << 10;
 /// Shorter records cost less than the template.
 const LEAST: usize = 96;
 /// The first version of the tape with templates.
@@ -124,7 +122,7 @@ impl Body {
     /// cudaErrorMemoryAllocation when all numbers, or what the host keeps of templates, are taken;
     /// cudaErrorNotSupported when there are none.
     pub fn new(bytes: Vec<u8>) -> Outcome<Self> {
-        if bytes.len() > MAX_BODY || process::session()?.welcome().tape_version < SINCE {
+        if bytes.len() > MAX_BODY_BYTES || process::session()?.welcome().tape_version < SINCE {
             return Err(Error::NOT_SUPPORTED);
         }
         let number = Number::take(bytes.len()).ok_or(Error::MEMORY_ALLOCATION)?;

@@ -6,7 +6,7 @@ use super::Exec;
 use crate::event::{self, Event};
 use crate::graph::conditional::Branch;
 use crate::graph::node::{CopyWork, Work};
-use crate::graph::templates::{Records, MAX_BODY};
+use crate::graph::templates::Records;
 use crate::memory::{self, Wait};
 use crate::stream::held;
 use crate::stream::memory_operations::{self, Batch};
@@ -15,7 +15,7 @@ use session::call::{Error, Outcome};
 use session::work::order::Stream;
 use session::{contexts, output, work};
 use std::sync::Arc;
-use tape::Writer;
+use tape::{Writer, MAX_BODY_BYTES};
 
 /// Streams for which plans are kept.
 const MAX_PLANS: usize = 8;
@@ -98,7 +98,9 @@ impl Exec {
                 }
             }
             match plan.last_mut() {
-                Some(Segment::Records(records)) if records.len() + w.len() <= MAX_BODY => records.append(w.as_slice()),
+                Some(Segment::Records(records)) if records.len() + w.len() <= MAX_BODY_BYTES => {
+                    records.append(w.as_slice())
+                }
                 _ => plan.push(Segment::Records(Records::new(w.as_slice().to_vec()))),
             }
         }
