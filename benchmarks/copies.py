@@ -1,6 +1,6 @@
 """Copies to and from the device, waited for, beside memcpy and bare exchanges of the same size in the same run.
 
-Usage: python benchmarks/copies.py [null|sim ...]
+Usage: python benchmarks/copies.py [null|sim ...] [--only shm|unix|tcp]    TLS is measured with TCP
 
 The null device keeps nothing, so this is the path alone; the simulated device adds a memcpy on its side. Every byte travels:
 what is gained by not sending it is payloads.py's subject. Ratios have goals: to memcpy over shared memory, to a bare
@@ -10,7 +10,7 @@ for the bytes in one process.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from functools import partial
 
 from _guest import TRANSPORTS, Numbers, ciphers, exchange, host, medians, numbers, plane_exchange
@@ -68,9 +68,13 @@ def copies(guest: Guest, size: int, rounds: int) -> Numbers:
 
 
 def main() -> None:
-    for device in sys.argv[1:] or ("null", "sim"):
+    parser = argparse.ArgumentParser(description="Copies beside memcpy and bare exchanges of the same size.")
+    parser.add_argument("devices", nargs="*", default=("null", "sim"), metavar="null|sim")
+    parser.add_argument("--only", choices=TRANSPORTS, help="one transport; TLS is measured with TCP")
+    arguments = parser.parse_args()
+    for device in arguments.devices:
         with host(device) as guests:
-            for transport in TRANSPORTS:
+            for transport in [arguments.only] if arguments.only else TRANSPORTS:
                 bare = partial(plane_exchange, "ring") if transport == "shm" else partial(exchange, transport)
                 for size, rounds in SIZES.items():
                     runs = [

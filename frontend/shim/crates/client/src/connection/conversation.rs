@@ -57,7 +57,7 @@ pub(crate) fn handle(shared: &Shared, message: HostMessage, may_send: bool) -> R
 fn complete(shared: &Shared, reply: &Reply) -> Result<Option<Answered>, crate::incoming::awaited::Violation> {
     let ledger = &shared.ledger;
     ledger.deliver(reply.group, &reply.results)?;
-    let (unwatched, context) = (ledger.take_unwatched_error(), ledger.context());
+    let (context, unwatched) = ledger.take_unwatched_error();
     if reply.sticky {
         // Reported here, or by a result of this group.
         let code = [reply.error, ledger.delivered_error()].into_iter().find(|&code| code != 0);

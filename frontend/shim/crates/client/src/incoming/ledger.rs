@@ -154,15 +154,17 @@ impl Ledger {
     /// Who reads replies: hands the results of one reply to those who wait for them. The waiters are not woken before
     /// `acknowledge`, when the group's errors are known as well.
     pub(crate) fn deliver(&self, group: u64, results: &[u8]) -> Result<(), Violation> {
-        let open = self.state.lock().in_flight.front().map(|sent| sent.group);
+        let state = self.state.lock();
+        let open = state.in_flight.front().map(|sent| sent.group);
         if open != Some(group) {
             return Err(Violation::Group { got: group, expected: open });
         }
+        let mut first = Some(state);
         for record in Results::new(results) {
             let record = record?;
             let slot = record.slot();
             let (waiter, index, run) = {
-                let mut state = self.state.lock();
+                let mut state = first.take().unwrap_or_else(|| self.state.lock());
                 let index = state.find(group, slot).ok_or(Violation::Slot(slot))?;
                 state.cursor = index;
                 let Awaited { waiter, watched, run, .. } = &state.awaited[index];
@@ -207,19 +209,16 @@ impl Ledger {
         waiter.fill_directly(head.offset, head.data_bytes as u64, read)
     }
 
-    /// The context of the open group.
-    pub(crate) fn context(&self) -> u32 {
-        self.state.lock().in_flight.front().map_or(0, |sent| sent.context)
-    }
-
     /// The last error that a result of the open group delivered; 0 when none did.
     pub(crate) fn delivered_error(&self) -> i32 {
         self.state.lock().delivered
     }
 
-    /// The first error, since the last call, of a result that no thread waits for; 0 when there is none.
-    pub(crate) fn take_unwatched_error(&self) -> i32 {
-        std::mem::take(&mut self.state.lock().unwatched)
+    /// The context of the open group, and the first error, since the last call, of a result that no thread waits for; 0 when
+    /// there is none.
+    pub(crate) fn take_unwatched_error(&self) -> (u32, i32) {
+        let mut state = self.state.lock();
+        (state.in_flight.front().map_or(0, |sent| sent.context), std::mem::take(&mut state.unwatched))
     }
 
     /// Who reads replies: the group is done. Returns its credit; those who wait for its results have them, and are woken when the
