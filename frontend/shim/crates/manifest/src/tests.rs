@@ -39,7 +39,7 @@ impl Random {
 
 #[test]
 fn a_manifest_is_read() {
-    let manifest = Manifest::parse(&nested().bytes()).expect("good");
+    let manifest = Manifest::parse(nested().bytes()).expect("good");
     assert_eq!(manifest.identity.hex(), "ab".repeat(20));
     let sites: Vec<_> = manifest.sites().collect();
     assert_eq!(sites.iter().map(|site| site.return_address).collect::<Vec<_>>(), [0x1010, 0x1020, 0x2000]);
@@ -89,7 +89,7 @@ fn whose_manifest_bytes_are_is_told_by_their_header() {
 
 #[test]
 fn an_empty_manifest_is_a_manifest() {
-    assert_eq!(Manifest::parse(&Sample::default().bytes()).map(|manifest| manifest.sites().count()), Ok(0));
+    assert_eq!(Manifest::parse(Sample::default().bytes()).map(|manifest| manifest.sites().count()), Ok(0));
 }
 
 #[test]
@@ -409,5 +409,5 @@ fn a_manifest_whose_entries_share_a_long_text_is_read_in_linear_time() {
     for address in 0..200_000 {
         sample.add_site(address, 0, [0, u32::MAX, u32::MAX, name, name, 0, 0]);
     }
-    assert_eq!(Manifest::parse(&sample.bytes()).map(|manifest| manifest.sites().count()), Ok(200_000));
+    assert_eq!(Manifest::parse(sample.bytes()).map(|manifest| manifest.sites().count()), Ok(200_000));
 }

@@ -79,6 +79,7 @@ fn lead(beginning: &Beginning) -> Result<Lead, Refusal> {
         inputs: beginning.inputs.clone(),
         thread: thread as u64,
         result_bytes,
+        again: beginning.again,
     })
 }
 

@@ -339,7 +339,7 @@ impl Used {
                 }
             })?;
         let number = SLICES.fetch_add(1, Relaxed);
-        Some(&*Box::leak(Box::new(Sliced { slice: Arc::new(slice), bytes, in_loop, number })))
+        Some(&*Box::leak(Box::new(Sliced::new(Arc::new(slice), bytes, in_loop, number))))
     }
 }
 

@@ -9,13 +9,13 @@
 //! print. What is proven holds while no call has failed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use client::Section;
 use slices::form::{Origin, Spot};
 use slices::Slice;
 
-use super::thread::THREAD;
+use super::thread::{Thread, THREAD};
 use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Registers};
 use crate::manifests::{self, Site, Used};
@@ -47,6 +47,7 @@ reasons! {
     Call: "call",
     Size: "size",
     Stuck: "stuck",
+    Short: "short",
 }
 
 /// A slice of a manifest in use.
@@ -57,6 +58,13 @@ pub struct Sliced {
     pub in_loop: u32,
     /// Dense over all manifests.
     pub number: u64,
+    name: OnceLock<String>,
+}
+
+impl Sliced {
+    pub fn new(slice: Arc<Slice>, bytes: &'static [u8], in_loop: u32, number: u64) -> Self {
+        Self { slice, bytes, in_loop, number, name: OnceLock::new() }
+    }
 }
 
 /// A slice at whose entry the program stands.
@@ -65,11 +73,17 @@ pub struct Beginning {
     pub sliced: &'static Sliced,
     pub used: &'static Used,
     pub inputs: Vec<Vec<u8>>,
+    /// The program has made an iteration by itself.
+    pub again: bool,
 }
 
 impl Beginning {
     /// For messages: where the loop is.
-    pub fn name(&self) -> String {
+    pub fn name(&self) -> &'static str {
+        self.sliced.name.get_or_init(|| self.found_name())
+    }
+
+    fn found_name(&self) -> String {
         let Used { manifest, object, .. } = self.used;
         let each = manifest.loop_at(self.sliced.in_loop);
         let (function, line) = each.map_or(("?", 0), |each| (manifest.function_of(&each), each.line));
@@ -121,9 +135,10 @@ pub fn waits() -> bool {
     WAITING.load(Relaxed)
 }
 
-/// The program has come to a site that begins a slice.
+/// The program has come to a site that begins a slice. `again`: its call before was of the same loop.
 #[cold]
-pub(super) fn arrive() {
+pub(super) fn arrive(thread: &Thread, again: bool) {
+    thread.again.set(again);
     WAITING.store(true, Relaxed);
 }
 
@@ -131,7 +146,8 @@ pub(super) fn arrive() {
 #[cold]
 pub fn begin() -> Option<Beginning> {
     WAITING.store(false, Relaxed);
-    let site: &'static Site = THREAD.try_with(|thread| thread.site.get()).ok().flatten()?;
+    let (site, again) = THREAD.try_with(|thread| (thread.site.get(), thread.again.get())).ok()?;
+    let site: &'static Site = site?;
     let sliced = site.sliced()?;
     let session = process::opened_session().filter(|session| session.can_lead())?;
     if session.is_followed() {
@@ -141,6 +157,10 @@ pub fn begin() -> Option<Beginning> {
         refuse(Refusal::Stuck);
         return None;
     }
+    if !again && session.is_short(sliced.number) {
+        refuse(Refusal::Short);
+        return None;
+    }
     if let Err(why) = admit(sliced) {
         refuse(why);
         return None;
@@ -148,7 +168,7 @@ pub fn begin() -> Option<Beginning> {
     let registers = frame::registers()?;
     let inputs: Option<Vec<Vec<u8>>> =
         sliced.slice.inputs.iter().map(|input| taken(input, &registers, site.used)).collect();
-    Some(Beginning { sliced, used: site.used, inputs: inputs? })
+    Some(Beginning { sliced, used: site.used, inputs: inputs?, again })
 }
 
 /// Whether the host may lead a loop, as things are.
