@@ -9,10 +9,11 @@
 //! print. What is proven holds while no call has failed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use client::Section;
 use slices::form::{Origin, Spot};
+use slices::invariant::Invariants;
 use slices::Slice;
 
 use super::thread::{Thread, THREAD};
@@ -59,11 +60,25 @@ pub struct Sliced {
     /// Dense over all manifests.
     pub number: u64,
     name: OnceLock<String>,
+    /// What it has begun with last, and its invariants. A leaf.
+    begun: Mutex<Option<(Vec<Vec<u8>>, Arc<Invariants>)>>,
 }
 
 impl Sliced {
     pub fn new(slice: Arc<Slice>, bytes: &'static [u8], in_loop: u32, number: u64) -> Self {
-        Self { slice, bytes, in_loop, number, name: OnceLock::new() }
+        Self { slice, bytes, in_loop, number, name: OnceLock::new(), begun: Mutex::new(None) }
+    }
+
+    /// What it passes to its calls in all iterations alike. `None`: the inputs are not its own.
+    pub fn invariants(&self, inputs: &[Vec<u8>]) -> Option<Arc<Invariants>> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, invariants)) = begun.as_ref().filter(|(with, _)| with == inputs) {
+            return Some(invariants.clone());
+        }
+        let each: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let found = Arc::new(Invariants::of(&self.slice, &each)?);
+        *begun = Some((inputs.to_vec(), found.clone()));
+        Some(found)
     }
 }
 
@@ -248,4 +263,41 @@ fn behind_address(address: u64, behind: u64, size: usize) -> Option<Vec<u8>> {
     let mut held = vec![0; size];
     let start = usize::try_from(address.checked_add(behind)?).ok()?;
     mappings::read(start, &mut held).then_some(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slices::form::{Block, Call, End, Input};
+
+    /// One call, which is passed what a register held.
+    fn sliced() -> Sliced {
+        let value = Spot::Register { number: 0, width: 8 };
+        let arguments = vec![slices::form::Argument { number: 0, value }];
+        let call = Call { site: 1, name: "cudaMemset".to_owned(), arguments, source: None, fills: None };
+        let block = Block { operations: Vec::new(), end: End::Called { call: 0, block: 0 } };
+        let inputs = vec![Input { origin: Origin::Register(3), to: value }];
+        let slice = Slice {
+            entry: 1,
+            registers: 1,
+            memory: 0,
+            inputs,
+            blocks: vec![block],
+            calls: vec![call],
+            floating: false,
+        };
+        Sliced::new(Arc::new(slice), &[], 0, 0)
+    }
+
+    #[test]
+    fn invariants_are_found_once_for_equal_inputs() {
+        let (sliced, value) = (sliced(), Spot::Register { number: 0, width: 8 });
+        let with = |number: u64| sliced.invariants(&[number.to_le_bytes().to_vec()]).expect("its inputs");
+        let first = with(7);
+        assert!(Arc::ptr_eq(&first, &with(7)));
+        let other = with(8);
+        assert!(!Arc::ptr_eq(&first, &other));
+        assert_eq!((first.number(0, value), other.number(0, value)), (Some(7), Some(8)));
+        assert!(sliced.invariants(&[]).is_none());
+    }
 }
