@@ -19,7 +19,7 @@ from farlane.analyzer.values.expression import CALL, INSIDE, LOAD, OPAQUE, OPERA
 from farlane.analyzer.values.memory import ADDRESS, LAUNCH_SLOT, NUMBER, PART, Filled
 
 MAXIMUM_QUESTIONS = 300_000  # about values of one loop
-MAXIMUM_AT_ONCE = 30_000  # to answer one that is asked from outside; half as many after each that was not answered
+MAXIMUM_AT_ONCE = 10_000  # to answer one that is asked from outside; half as many after each that was not answered
 MAXIMUM_DEEP = 70  # variables through which one depends on another
 _NOTHING = 1 << 30
 

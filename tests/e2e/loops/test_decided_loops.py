@@ -94,6 +94,8 @@ CASES = [
     ("plain", 3000, 1, 3000, 3),
     ("printing", 1500, 1, 1500, 3),
     ("again", 50, 10, 95, 12),
+    # 30 of one iteration: the host leads the first three of them, and of the first longer one all but an iteration.
+    ("short", 33, 6, 3 + 19 + 20 + 20, 1 + 30 + 2 + 1 + 1 + 1),
     ("shapes", 200, 1, 200, 3),
     ("leaving", 60, 1, 30, 2),
 ]

@@ -435,6 +435,8 @@ def test_the_host_analyzes_the_program_for_later_sessions(program: str, analyzin
         if not counts(later)["objects"]:
             return False
         assert counts(later)["sites"] > 5
+        # The others are never decoded.
+        assert 0 < counts(later)["sites_met"] < counts(later)["sites"]
         assert counts(later)["mispredicted"] == 0
         return True
 

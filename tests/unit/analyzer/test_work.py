@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from farlane.analyzer.analysis.program import may_hold
+from farlane.analyzer.analysis.program import analyze, may_hold
 from farlane.analyzer.flow.engine import Engine
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.control_flow import Block
@@ -17,6 +17,7 @@ from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Loop
 from farlane.analyzer.graph.structure import build as structure
 from farlane.analyzer.loader import elf
+from farlane.analyzer.loops.dependence.judging import LoopValues
 from farlane.analyzer.loops.dependence.stored import Stores
 from farlane.analyzer.loops.shape import rewriting
 from farlane.analyzer.machine.decoder import Decoder
@@ -70,6 +71,23 @@ again:
     cudaFree(nullptr);
 }
 int main(int n, char **) { doubtful(n); straight(n); backward(n); chosen(n); tries(n); drawn(n, nullptr, n); return bits; }
+"""
+
+# Each of the variables depends on all of them in more ways than can be followed.
+MINGLED = """
+extern "C" int cudaFree(void *);
+#define APART __attribute__((noipa))
+APART int opaque(int n) { return n; }
+APART void mingled(int n, char *to) {
+    int a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
+    for (int i = 0; i < n; ++i) {
+#define STEP(x, y, z) if (x & 1) { y ^= z; opaque(0); } else { z += y; opaque(1); } if (y > z) { x = opaque(x) ^ y; }
+#define STEPS(x) STEP(a, b, c) STEP(d, e, f) STEP(g, h, a) STEP(b, d, g) STEP(c, f, h) STEP(e, a, x)
+        STEPS(a) STEPS(b) STEPS(c)
+        cudaFree(to + (a ^ b ^ c ^ d ^ e ^ f ^ g ^ h));
+    }
+}
+int main(int n, char **) { mingled(n, nullptr); return 0; }
 """
 
 
@@ -129,6 +147,20 @@ def test_where_an_inner_loop_ends_is_found_however_its_bound_was_computed(
     assert found is not None
     rewriting.final_values(found, functions.values)
     assert [loop.depth for loop in rewritten] == [2]
+
+
+def test_what_depends_on_itself_in_too_many_ways_is_given_up_soon(
+    build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judges = list[LoopValues]()
+    begin = LoopValues.__init__
+    monkeypatch.setattr(LoopValues, "__init__", lambda self, scope: (begin(self, scope), judges.append(self))[0])
+    report = analyze(build(MINGLED, "-O1", runtime=RUNTIME), 3600.0, in_callees=False)
+    (loop,) = report.loops
+    assert not loop.described
+    assert any(judge._unanswered for judge in judges)
+    # Of one answer 10,000, of all together less than twice as many.
+    assert max(judge._asked for judge in judges) < 20_000 + 1_000
 
 
 def test_stores_in_the_frame_are_found_by_their_places_as_by_looking_at_all() -> None:

@@ -88,6 +88,18 @@ static void again(int count) {
     finish(x);
 }
 
+// The same loop of one iteration, again and again; then longer ones.
+static void short_ones(int count) {
+    int *x = made(1), total = 0;
+    for (int round = 0; round < count; ++round) {
+        const int steps = round < count - 3 ? 1 : 20;
+        CHECK(cudaMemcpy(x, &steps, sizeof steps, cudaMemcpyHostToDevice));
+        total += count_down(x);
+    }
+    std::printf("%d steps\n", total);
+    finish(x);
+}
+
 // A grid that the results decide, and a synchronization.
 static void shapes(int count) {
     int *x = made(count), left, grid = 1;
@@ -165,7 +177,7 @@ static void endless(int) {
 
 int main(int argc, char **argv) {
     static const struct { const char *name; void (*body)(int); } scenarios[] = {
-        {"plain", plain}, {"printing", printing}, {"again", again}, {"shapes", shapes}, {"failing", failing},
+        {"plain", plain}, {"printing", printing}, {"again", again}, {"short", short_ones}, {"shapes", shapes}, {"failing", failing},
         {"faulting", faulting}, {"leaving", leaving}, {"elsewhere", elsewhere}, {"joined", joined}, {"endless", endless},
     };
     for (const auto &each : scenarios)

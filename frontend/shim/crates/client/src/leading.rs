@@ -96,6 +96,11 @@ impl Shared {
         self.lock_running().is_ok_and(|outbox| outbox.leads.gives_up(key))
     }
 
+    /// Whether a loop has come to its end in its first iteration the last times.
+    pub(crate) fn is_short(&self, key: u64) -> bool {
+        self.lock_running().is_ok_and(|outbox| outbox.leads.is_short(key))
+    }
+
     /// What is behind `mark` was appended.
     #[inline]
     pub(crate) fn appended(&self, outbox: &mut Outbox, mark: usize) -> Result<Written, Failure> {
@@ -192,7 +197,7 @@ impl Shared {
     pub(crate) fn end_led(&self, outbox: &mut Outbox) -> Result<(), Failure> {
         let Some(following) = &mut outbox.following else { return Ok(()) };
         following.count(&mut outbox.leads.counts);
-        outbox.leads.ended(following.key(), following.was_in_vain());
+        outbox.leads.ended(following.key(), following.was_in_vain(), following.was_short());
         let more = !following.verifies && !following.over && following.may_stop_early();
         let told = if more { self.post_while(outbox, true, (0, 0)) } else { Ok(()) };
         outbox.following = None;

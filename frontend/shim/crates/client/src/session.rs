@@ -53,8 +53,20 @@ impl Session {
     /// # Errors
     /// [`OpenError`] says what is wrong and what to do.
     pub fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Self, OpenError> {
+        Self::open_while(config, hello, || {})
+    }
+
+    /// As `open`; `meanwhile` runs on this thread while the host answers.
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn open_while(
+        config: &Config,
+        hello: impl FnOnce() -> HelloInfo,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Self, OpenError> {
         let opened = Instant::now();
-        let (shared, welcome, endpoint) = transport::open(config, hello)?;
+        let (shared, welcome, endpoint) = transport::open(config, hello, meanwhile)?;
         shared.counters.round_trips.add(1);
         log::info(format_args!("session {} with {}, mode {}", welcome.session, shared.endpoint, config.mode.as_str()));
         let session = Self {

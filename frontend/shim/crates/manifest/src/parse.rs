@@ -7,6 +7,8 @@ use crate::joined::{self, JoinedCopy};
 use crate::{Broken, MAX_BYTES, VERSION};
 use blake2::digest::consts::U32;
 use blake2::{Blake2b, Digest};
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 const HEADER: usize = 88;
@@ -54,11 +56,23 @@ fn broken<T>(rule: &'static str, at: usize) -> Result<T, Broken> {
 }
 
 impl Manifest {
+    /// Whether bytes begin as a manifest of that object does, all of which this version could read.
+    #[must_use]
+    pub fn is_of(bytes: &[u8], object: &Identity) -> bool {
+        bytes.len() >= HEADER
+            && bytes.starts_with(b"FARLANEM")
+            && u32_at(bytes, 8).is_some_and(|version| (1..=VERSION).contains(&version))
+            && u32_at(bytes, 12).is_some_and(|length| length as usize == bytes.len())
+            && identity(bytes).as_ref() == Ok(object)
+    }
+
     /// Checks every rule of the format.
     ///
     /// # Errors
     /// The first rule that is broken.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Broken> {
+    pub fn parse<'a>(bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self, Broken> {
+        let content = bytes.into();
+        let bytes = content.as_ref();
         if bytes.len() > MAX_BYTES {
             return broken("a manifest has at most 16 MiB", bytes.len());
         }
@@ -108,6 +122,12 @@ impl Manifest {
         let (starts, first_slice) = (starts.map(|start| start as usize), first_slice as usize);
         let table = |index: usize| Table { start: starts[index], count: counts[index] };
         let blob = |index: usize| starts[index]..starts[index] + counts[index] as usize;
+        let joined = joined::read(&bytes[starts[5]..first_slice], copies)?;
+        for index in [3, 4] {
+            if bytes[blob(index).end..starts[index + 1]].iter().any(|byte| *byte != 0) {
+                return broken("padding is 0", blob(index).end);
+            }
+        }
         let manifest = Self {
             identity,
             flags,
@@ -116,15 +136,10 @@ impl Manifest {
             arguments: table(2),
             code: blob(3),
             texts: blob(4),
-            joined: joined::read(&bytes[starts[5]..first_slice], copies)?,
+            joined,
             slices: first_slice..bytes.len(),
-            bytes: bytes.to_vec(),
+            bytes: content.into_owned(),
         };
-        for index in [3, 4] {
-            if bytes[blob(index).end..starts[index + 1]].iter().any(|byte| *byte != 0) {
-                return broken("padding is 0", blob(index).end);
-            }
-        }
         let texts = manifest.check_texts()?;
         manifest.check_loops(&texts)?;
         manifest.check_arguments(version)?;
@@ -242,6 +257,27 @@ impl Manifest {
         })
     }
 
+    #[must_use]
+    pub fn site_count(&self) -> u32 {
+        self.sites.count
+    }
+
+    /// The site of a call that returns there, and its index.
+    #[must_use]
+    pub fn site_at(&self, return_address: u64) -> Option<(u32, Site)> {
+        let (mut low, mut high) = (0, self.sites.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let at = u64_at(self.sites.entry(&self.bytes, middle, SITE)?, 0)?;
+            match at.cmp(&return_address) {
+                Ordering::Equal => return Some((middle, self.site(middle)?)),
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
     /// The innermost loops' parents come before them.
     #[must_use]
     pub fn loop_at(&self, index: u32) -> Option<Loop> {
@@ -300,6 +336,13 @@ impl Manifest {
     #[must_use]
     pub fn joined(&self) -> &[JoinedCopy] {
         &self.joined
+    }
+
+    /// The one that returns there.
+    #[must_use]
+    pub fn joined_at(&self, return_address: u64) -> Option<&JoinedCopy> {
+        let index = self.joined.binary_search_by_key(&return_address, |copy| copy.return_address).ok()?;
+        self.joined.get(index)
     }
 
     /// How it was proven that a copy may.

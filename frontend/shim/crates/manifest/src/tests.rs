@@ -39,7 +39,7 @@ impl Random {
 
 #[test]
 fn a_manifest_is_read() {
-    let manifest = Manifest::parse(&nested().bytes()).expect("good");
+    let manifest = Manifest::parse(nested().bytes()).expect("good");
     assert_eq!(manifest.identity.hex(), "ab".repeat(20));
     let sites: Vec<_> = manifest.sites().collect();
     assert_eq!(sites.iter().map(|site| site.return_address).collect::<Vec<_>>(), [0x1010, 0x1020, 0x2000]);
@@ -62,8 +62,34 @@ fn a_manifest_is_read() {
 }
 
 #[test]
+fn a_site_is_found_by_its_return_address() {
+    let manifest = Manifest::parse(nested().bytes()).expect("good");
+    for (index, site) in (0..).zip(manifest.sites()) {
+        assert_eq!(manifest.site_at(site.return_address).map(|(at, found)| (at, found.name)), Some((index, site.name)));
+    }
+    assert_eq!(manifest.site_count(), 3);
+    assert!([0, 0x100F, 0x1011, 0x1021, 0x2001, u64::MAX].iter().all(|address| manifest.site_at(*address).is_none()));
+}
+
+#[test]
+fn whose_manifest_bytes_are_is_told_by_their_header() {
+    let bytes = nested().bytes();
+    let identity = Manifest::parse(&bytes).expect("good").identity;
+    assert!(Manifest::is_of(&bytes, &identity));
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().expect("bytes") ^= 1; // that is for `parse`
+    assert!(Manifest::is_of(&damaged, &identity) && Manifest::parse(&damaged).is_err());
+    for at in [0, 8, 12, 24, 25, 32] {
+        let mut other = bytes.clone();
+        other[at] ^= 0x40;
+        assert!(!Manifest::is_of(&other, &identity), "{at}");
+    }
+    assert!((0..bytes.len()).all(|length| !Manifest::is_of(&bytes[..length], &identity)));
+}
+
+#[test]
 fn an_empty_manifest_is_a_manifest() {
-    assert_eq!(Manifest::parse(&Sample::default().bytes()).map(|manifest| manifest.sites().count()), Ok(0));
+    assert_eq!(Manifest::parse(Sample::default().bytes()).map(|manifest| manifest.sites().count()), Ok(0));
 }
 
 #[test]
@@ -383,5 +409,5 @@ fn a_manifest_whose_entries_share_a_long_text_is_read_in_linear_time() {
     for address in 0..200_000 {
         sample.add_site(address, 0, [0, u32::MAX, u32::MAX, name, name, 0, 0]);
     }
-    assert_eq!(Manifest::parse(&sample.bytes()).map(|manifest| manifest.sites().count()), Ok(200_000));
+    assert_eq!(Manifest::parse(sample.bytes()).map(|manifest| manifest.sites().count()), Ok(200_000));
 }

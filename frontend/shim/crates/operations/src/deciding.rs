@@ -9,6 +9,7 @@
 //! Source: protos/tape.md, "Slices"; protos/manifest.md, "Slices" (arguments).
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use client::{Lead, LeadHole};
 use payload::KEPT_BYTES;
@@ -52,8 +53,7 @@ fn lead(beginning: &Beginning) -> Result<Lead, Refusal> {
         return Err(Refusal::Captures);
     }
     let slice = &beginning.sliced.slice;
-    let inputs: Vec<&[u8]> = beginning.inputs.iter().map(Vec::as_slice).collect();
-    let invariants = Invariants::of(slice, &inputs).ok_or(Refusal::Call)?;
+    let invariants = beginning.sliced.invariants(&beginning.inputs).ok_or(Refusal::Call)?;
     let mut records = Records { beginning, invariants, body: Vec::new(), holes: Vec::new(), result_bytes: 0 };
     let mut ranges = Vec::with_capacity(slice.calls.len());
     for (number, call) in slice.calls.iter().enumerate() {
@@ -79,13 +79,14 @@ fn lead(beginning: &Beginning) -> Result<Lead, Refusal> {
         inputs: beginning.inputs.clone(),
         thread: thread as u64,
         result_bytes,
+        again: beginning.again,
     })
 }
 
 /// The records of a slice's calls, one behind the other.
 struct Records<'a> {
     beginning: &'a Beginning,
-    invariants: Invariants,
+    invariants: Arc<Invariants>,
     body: Vec<u8>,
     holes: Vec<LeadHole>,
     result_bytes: u64,

@@ -1,34 +1,34 @@
 //! Which manifests are in use, and the sites that they describe.
 //!
-//! Owns where manifests come from (a note in the object, the folder `FARLANE_MANIFESTS`, the host's welcome), what is
-//! said about those that cannot be used, and the table from return addresses to sites. Owns neither what a site permits
-//! (`permission`) nor the format (crate `manifest`). Only in mode `loops`; in the others nothing is looked for.
+//! Owns when manifests are looked for and put to use, what is said about those that cannot be used, and the table from
+//! return addresses to sites. Owns neither where a manifest is (`sources`) nor what a site permits (`permission`) nor
+//! the format (crate `manifest`). Only in mode `loops`; in the others nothing is looked for.
 //!
 //! Everything here is kept for ever: a site is found by address without a lock in most cases (`permission` keeps each
 //! thread's recent ones), and its object is pinned. Objects loaded after the handshake are looked at when the first
-//! call comes from them.
+//! call comes from them. A site, its expressions and its slice are decoded when the first call comes from it: most of
+//! a manifest is about loops that a run does not enter.
 //!
 //! Locking: one read-write lock around the table; the list of objects (`objects`) is locked under none.
 //!
 //! Source: protos/manifest.md, "Identity", "Where it is found".
 
 pub mod objects;
+mod sources;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use client::{Mode, Session};
 use manifest::code::Expression;
-use manifest::{Manifest, CONDITIONAL, DEFER_READ, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC, MAX_BYTES};
+use manifest::{Manifest, CONDITIONAL, DEFER_READ, DESCRIBED, HAS_MANAGED_VARIABLES, LAUNCH, LOCAL_SYNC};
 use slices::form::Call;
 use slices::Slice;
 
 use self::objects::Object;
+use self::sources::Pending;
 use crate::permission::deciding::Sliced;
 use crate::{frame, log};
 
@@ -38,6 +38,8 @@ pub struct Used {
     pub manifest: Manifest,
     pub object: &'static Object,
     pub loops: Vec<Loop>,
+    /// The number of its first site.
+    first_number: u32,
 }
 
 /// What a manifest says of one loop.
@@ -117,8 +119,10 @@ const MOST_PREDICTED: usize = 16;
 
 #[derive(Default)]
 struct Table {
-    sites: HashMap<usize, &'static Site>,
-    joining: HashMap<usize, &'static Joining>,
+    /// By the object's key.
+    used: HashMap<usize, &'static Used>,
+    /// What calls have come from, by return address.
+    found: HashMap<usize, Found>,
     looked_at: HashSet<usize>,
 }
 
@@ -128,6 +132,8 @@ static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// A manifest in use says that its object has managed variables.
 static MANAGED: AtomicBool = AtomicBool::new(false);
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
+/// Sites that a call has come from.
+static MET: AtomicU64 = AtomicU64::new(0);
 static OBJECTS: AtomicU64 = AtomicU64::new(0);
 static LOOPS: AtomicU32 = AtomicU32::new(0);
 static SLICES: AtomicU64 = AtomicU64::new(0);
@@ -147,24 +153,35 @@ pub fn any_managed() -> bool {
     MANAGED.load(Acquire)
 }
 
-/// Objects with a manifest, their loops, their sites.
-pub fn counts() -> (u64, u64, u64) {
-    (OBJECTS.load(Relaxed), LOOPS.load(Relaxed).into(), NUMBERS.load(Relaxed).into())
+/// For the report: objects with a manifest, their loops, their sites, and those of which a call has come.
+pub fn counts() -> [(&'static str, u64); 4] {
+    let (loops, sites) = (LOOPS.load(Relaxed).into(), NUMBERS.load(Relaxed).into());
+    [("objects", OBJECTS.load(Relaxed)), ("loops", loops), ("sites", sites), ("sites_met", MET.load(Relaxed))]
 }
 
-/// Before the handshake: finds the objects that call CUDA and their manifests; the answer is for Hello.
-pub fn prepare(mode: Mode) -> Vec<client::Object> {
+/// Before the handshake: finds the objects that call CUDA and their manifests; the answer is for Hello, and for
+/// `put_to_use`.
+pub fn prepare(mode: Mode) -> (Vec<client::Object>, Vec<Pending>) {
     if mode != Mode::Loops || std::env::var_os("FARLANE_MANIFESTS").is_some_and(|folder| folder == "off") {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     ACTIVE.store(true, Release);
-    let mut named = Vec::new();
+    let (mut named, mut pending) = (Vec::new(), Vec::new());
     for object in objects::all().into_iter().filter(|object| object.is_program() || object.needs_cuda) {
         let Some(identity) = object.identity() else { continue };
-        let has_manifest = look_at(object);
+        let found = manifest_of(object);
+        let has_manifest = found.as_ref().is_some_and(|found| Manifest::is_of(&found.content, &identity));
         named.push(client::Object { identity: identity.as_bytes().to_vec(), size: object.file_size(), has_manifest });
+        pending.extend(found);
     }
-    named
+    (named, pending)
+}
+
+/// While the host answers Hello: puts to use what `prepare` has found.
+pub fn put_to_use(pending: impl IntoIterator<Item = Pending>) {
+    for Pending { object, content, place } in pending {
+        adopt(object, content.into(), &place);
+    }
 }
 
 /// After the handshake: takes the host's manifests, and sends it the objects that it wants.
@@ -180,7 +197,7 @@ pub fn opened(session: &Session) {
     let welcome = session.welcome();
     for sent in &welcome.manifests {
         if let Some(object) = with_identity(&sent.identity) {
-            adopt(object, &sent.content, "from the host");
+            adopt(object, (&sent.content).into(), "from the host");
         }
     }
     let wanted = welcome.wanted_objects.iter();
@@ -197,78 +214,61 @@ pub fn look_up(address: usize) -> Found {
     if address == 0 {
         return Found::default();
     }
-    let known = || {
+    let known = {
         let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-        table.as_ref().map_or_else(Found::default, |table| Found {
-            site: table.sites.get(&address).copied(),
-            joining: table.joining.get(&address).copied(),
-        })
+        table.as_ref().and_then(|table| table.found.get(&address)).copied()
     };
-    let found = known();
-    if found.site.is_some() || found.joining.is_some() {
-        return found;
-    }
-    let Some(object) = objects::locate(address) else { return found };
+    known.unwrap_or_else(|| first_from(address))
+}
+
+/// The same of an address from which no call has come that a manifest describes.
+#[cold]
+fn first_from(address: usize) -> Found {
+    let Some(object) = objects::locate(address) else { return Found::default() };
     let new = {
         let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
         !table.as_ref().is_some_and(|table| table.looked_at.contains(&key(object)))
     };
-    if new && look_at(object) {
-        known()
-    } else {
-        found
+    if new {
+        put_to_use(manifest_of(object));
     }
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let Table { used, found, .. } = table.get_or_insert_default();
+    let Some(used) = used.get(&key(object)).copied() else { return Found::default() };
+    if let Some(other) = found.get(&address) {
+        return *other; // another thread came first
+    }
+    let new = used.at(address.wrapping_sub(object.bias) as u64);
+    if new.site.is_some() || new.joining.is_some() {
+        found.insert(address, new);
+    }
+    new
 }
 
 fn key(object: &'static Object) -> usize {
     std::ptr::from_ref(object) as usize
 }
 
-/// Looks for a manifest in the object and in the folder; whether there is one, and it is used.
-fn look_at(object: &'static Object) -> bool {
+/// What there is of the object, the first time that it is asked.
+fn manifest_of(object: &'static Object) -> Option<Pending> {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     if !table.get_or_insert_default().looked_at.insert(key(object)) {
-        return false;
+        return None;
     }
     drop(table);
-    if let Ok(Some(content)) = object.embedded_manifest() {
-        return adopt(object, &content, "in its note");
-    }
-    let Some(path) = file_for(object) else { return false };
-    match read(&path) {
-        Ok(content) => adopt(object, &content, &path.display().to_string()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
-        Err(error) => {
-            log::error(format_args!("cannot read the manifest {}: {error}", path.display()));
-            false
-        }
-    }
-}
-
-fn file_for(object: &Object) -> Option<PathBuf> {
-    let folder: OsString = std::env::var_os("FARLANE_MANIFESTS").filter(|folder| !folder.is_empty())?;
-    Some(Path::new(&folder).join(format!("{}.manifest", object.identity()?.hex())))
-}
-
-/// At most one byte more than a manifest may have: the reader names the rule.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX).min(MAX_BYTES);
-    let mut content = Vec::with_capacity(size + 1);
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content)?;
-    Ok(content)
+    sources::find(object)
 }
 
 /// Puts a manifest to use, unless it is broken or another object's.
-fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
+fn adopt(object: &'static Object, content: Cow<'_, [u8]>, place: &str) {
     let manifest = match Manifest::parse(content) {
         Ok(manifest) => manifest,
         Err(broken) => {
             log::error(format_args!("the manifest of {} ({place}) is not used: {broken}", object.shown()));
-            return false;
+            return;
         }
     };
-    let Some(identity) = object.identity() else { return false };
+    let Some(identity) = object.identity() else { return };
     if manifest.identity != identity {
         log::warn(format_args!(
             "the manifest of {} ({place}) is ignored: it is for {}, not for {}",
@@ -276,7 +276,7 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
             manifest.identity.hex(),
             identity.hex()
         ));
-        return false;
+        return;
     }
     object.pin();
     if manifest.flags & HAS_MANAGED_VARIABLES != 0 {
@@ -284,55 +284,69 @@ fn adopt(object: &'static Object, content: &[u8], place: &str) -> bool {
     }
     let loops = loops_of(&manifest);
     OBJECTS.fetch_add(1, Relaxed);
-    let used: &'static Used = Box::leak(Box::new(Used { manifest, object, loops }));
-    let slices = slices_of(used);
+    if manifest.slices().next().is_some() {
+        frame::save_arguments();
+    }
+    let first_number = NUMBERS.fetch_add(manifest.site_count(), Relaxed);
+    let used: &'static Used = Box::leak(Box::new(Used { manifest, object, loops, first_number }));
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-    let Table { sites, joining, .. } = table.get_or_insert_default();
-    for copy in used.manifest.joined() {
-        let address = object.bias.wrapping_add(copy.return_address as usize);
-        joining.insert(address, Box::leak(Box::new(Joining { copy: copy.clone(), object })));
-    }
-    for entry in used.manifest.sites() {
-        let address = object.bias.wrapping_add(entry.return_address as usize);
-        let number = NUMBERS.fetch_add(1, Relaxed);
-        let expression = |code: Option<u32>| used.manifest.expression(code?);
-        let (more, remaining) = (expression(entry.more), expression(entry.remaining));
-        let sliced = slices.get(&entry.return_address).copied();
-        sites.insert(address, Box::leak(Box::new(Site { used, entry, more, remaining, number, sliced })));
-    }
+    table.get_or_insert_default().used.insert(key(object), used);
+    drop(table);
     if log::level() >= log::Level::Info {
         log::info(format_args!("the manifest of {} is used ({place})", object.shown()));
     }
-    true
 }
 
-/// The slices by their entries. One that cannot be read is left out, and so is that of a loop whose copies to the host
-/// may all wait by the manifest's permissions: it costs no more where the program makes it.
-fn slices_of(used: &'static Used) -> HashMap<u64, &'static Sliced> {
-    let mut found = HashMap::new();
-    let deferring = used.manifest.sites().filter(|site| site.permissions & DEFER_READ != 0);
-    let deferring: HashSet<u64> = deferring.map(|site| site.return_address).collect();
-    let to_host = |call: &&Call| {
-        let copies = call.name.contains("Memcpy") && !call.name.contains("ToSymbol");
-        copies && call.arguments.iter().all(|argument| argument.number != 0)
-    };
-    for (in_loop, bytes) in used.manifest.slices() {
-        match Slice::read(bytes) {
-            Ok(slice) if slice.calls.iter().filter(to_host).all(|call| deferring.contains(&call.site)) => {}
-            Ok(slice) => {
-                let number = SLICES.fetch_add(1, Relaxed);
-                let sliced = Sliced { slice: Arc::new(slice), bytes, in_loop, number };
-                found.insert(sliced.slice.entry, &*Box::leak(Box::new(sliced)));
-            }
-            Err(malformed) => {
-                log::warn(format_args!("a slice in the manifest of {} is not used: {malformed}", used.object.shown()));
-            }
-        }
+impl Used {
+    /// What it says of the call that returns to an address of the file; once for each.
+    fn at(&'static self, return_address: u64) -> Found {
+        let expression = |code: Option<u32>| self.manifest.expression(code?);
+        let site = self.manifest.site_at(return_address).map(|(index, entry)| {
+            let (more, remaining) = (expression(entry.more), expression(entry.remaining));
+            MET.fetch_add(1, Relaxed);
+            let (number, sliced) = (self.first_number + index, self.slice_at(return_address));
+            &*Box::leak(Box::new(Site { used: self, entry, more, remaining, number, sliced }))
+        });
+        let joining = self.manifest.joined_at(return_address).map(|copy| {
+            let joining = Joining { copy: copy.clone(), object: self.object };
+            &*Box::leak(Box::new(joining))
+        });
+        Found { site, joining }
     }
-    if !found.is_empty() {
-        frame::save_arguments();
+
+    /// The slice that begins there, the innermost loop's of several. One that cannot be read is left out, and so is
+    /// that of a loop whose copies to the host may all wait by the manifest's permissions: it costs no more where the
+    /// program makes it.
+    fn slice_at(&'static self, entry: u64) -> Option<&'static Sliced> {
+        let beginning = |(_, bytes): &(u32, &[u8])| Slice::entry_of(bytes) == Some(entry);
+        let (in_loop, bytes, slice) =
+            self.manifest.slices().filter(beginning).fold(None, |best, (in_loop, bytes)| {
+                let slice = match Slice::read(bytes) {
+                    Ok(slice) => slice,
+                    Err(malformed) => {
+                        let shown = self.object.shown();
+                        log::warn(format_args!("a slice in the manifest of {shown} is not used: {malformed}"));
+                        return best;
+                    }
+                };
+                let waits = slice.calls.iter().filter(|call| is_to_host(call)).all(|call| {
+                    self.manifest.site_at(call.site).is_some_and(|(_, site)| site.permissions & DEFER_READ != 0)
+                });
+                if waits {
+                    best
+                } else {
+                    Some((in_loop, bytes, slice))
+                }
+            })?;
+        let number = SLICES.fetch_add(1, Relaxed);
+        Some(&*Box::leak(Box::new(Sliced::new(Arc::new(slice), bytes, in_loop, number))))
     }
-    found
+}
+
+/// Whether a slice's call copies to the host.
+fn is_to_host(call: &Call) -> bool {
+    let copies = call.name.contains("Memcpy") && !call.name.contains("ToSymbol");
+    copies && call.arguments.iter().all(|argument| argument.number != 0)
 }
 
 /// Whether a call from the site is answered here, as far as can be told.

@@ -276,18 +276,15 @@ pub fn section() -> Option<Section> {
     if !manifests::active() {
         return None;
     }
-    let (objects, loops, sites) = manifests::counts();
     let (predicted, mispredicted) = prediction::counts();
-    let counts = vec![
-        ("objects", objects),
-        ("loops", loops),
-        ("sites", sites),
+    let mut counts = manifests::counts().to_vec();
+    counts.extend([
         ("local_syncs", LOCAL_SYNCS.load(Relaxed)),
         ("deferred_reads", DEFERRED_READS.load(Relaxed)),
         ("joined_copies", JOINED.load(Relaxed)),
         ("completed", COMPLETED.load(Relaxed)),
         ("predicted", predicted),
         ("mispredicted", mispredicted),
-    ];
+    ]);
     Some(Section { name: "manifest", counts })
 }

@@ -181,15 +181,21 @@ fn open() -> Result<Opened, Error> {
     })?;
     clock_setting()?;
     lazy_readback::configure(config.mode)?;
-    let hello = || HelloInfo {
-        program: program_name(),
-        pid: std::process::id(),
-        module_digests: above().map_or_else(Vec::new, |above| above.image_digests()),
-        objects: manifests::prepare(config.mode),
-        checks: config.checks.clone(),
-        priority: config.priority,
+    let found = Cell::new(Vec::new());
+    let hello = || {
+        let (objects, pending) = manifests::prepare(config.mode);
+        found.set(pending);
+        HelloInfo {
+            program: program_name(),
+            pid: std::process::id(),
+            module_digests: above().map_or_else(Vec::new, |above| above.image_digests()),
+            objects,
+            checks: config.checks.clone(),
+            priority: config.priority,
+        }
     };
-    let session = Session::open(&config, hello).map_err(|error| {
+    let meanwhile = || manifests::put_to_use(found.take());
+    let session = Session::open_while(&config, hello, meanwhile).map_err(|error| {
         log::error(format_args!("{error}"));
         Error::DEVICES_UNAVAILABLE
     })?;

@@ -6,6 +6,12 @@ use crate::Malformed;
 const NO_TARGET: u16 = u16::MAX;
 
 impl Slice {
+    /// The return address of the call at which a slice of these bytes begins, which are not read any further.
+    #[must_use]
+    pub fn entry_of(bytes: &[u8]) -> Option<u64> {
+        bytes.first_chunk().copied().map(u64::from_le_bytes)
+    }
+
     /// The slice that these bytes are, all of them.
     ///
     /// # Errors

@@ -62,9 +62,13 @@ enum Progress {
     Ended(Box<Result<Opened, OpenError>>),
 }
 
-/// Starts the background thread and waits until it has opened the session or failed to. `hello` runs on this thread
-/// meanwhile.
-pub(crate) fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result<Opened, OpenError> {
+/// Starts the background thread and waits until it has opened the session or failed to. On this thread `hello` runs while
+/// that one connects, and `meanwhile` while the host answers.
+pub(crate) fn open(
+    config: &Config,
+    hello: impl FnOnce() -> HelloInfo,
+    meanwhile: impl FnOnce(),
+) -> Result<Opened, OpenError> {
     let _ignored = Ignored::begin();
     let deadline = Instant::now() + config.connect_timeout;
     let (say, said) = oneshot::channel();
@@ -76,6 +80,7 @@ pub(crate) fn open(config: &Config, hello: impl FnOnce() -> HelloInfo) -> Result
     let mut error = timed_out(config);
     // What is received below reports a connection that has failed meanwhile.
     let _ = say.send(hello());
+    meanwhile();
     let mut until = Instant::now() + config.connect_timeout;
     loop {
         match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {

@@ -168,6 +168,11 @@ impl Following {
         self.stuck && self.reads <= 1
     }
 
+    /// Leading has saved no round trip: nothing was asked behind the first result, and that was the loop's.
+    pub(crate) fn was_short(&self) -> bool {
+        self.reads <= 1 && !self.lead.again
+    }
+
     /// The bounds of the next WHILE: iterations and microseconds.
     pub(crate) fn bounds(&mut self) -> (u64, u32) {
         let (window, time) = (self.window, self.time);

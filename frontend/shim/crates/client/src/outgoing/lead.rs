@@ -15,6 +15,8 @@ use tape::{Writer, MAX_BODY_BYTES, MAX_HOLES};
 const MOST: u32 = 256;
 /// After so many times in vain, a loop is not led any more.
 const MOST_IN_VAIN: u32 = 3;
+/// After so many executions that ended in their first iteration, a loop is led from the second one on.
+const MOST_SHORT: u32 = 3;
 /// No record is made by a call.
 const NO_RECORD: u32 = u32::MAX;
 
@@ -42,7 +44,7 @@ impl LeadHole {
 #[derive(Debug)]
 pub struct Lead {
     /// For messages: where it is.
-    pub name: String,
+    pub name: &'static str,
     /// What tells slices of a process apart.
     pub key: u64,
     pub slice: Arc<Slice>,
@@ -60,6 +62,8 @@ pub struct Lead {
     pub thread: u64,
     /// The bytes of results of one iteration, at most.
     pub result_bytes: u64,
+    /// The program has made an iteration of this execution by itself.
+    pub again: bool,
 }
 
 impl Lead {
@@ -102,6 +106,8 @@ pub(crate) struct Leads {
     known: HashMap<u64, (u32, Vec<u8>, Vec<u8>)>,
     /// How often in a row a loop was led in vain, by key.
     vain: HashMap<u64, u32>,
+    /// How often in a row it ended in its first iteration, by key.
+    short: HashMap<u64, u32>,
     pub(crate) counts: Counts,
 }
 
@@ -121,13 +127,20 @@ impl Leads {
         (loops > 0).then_some(Section { name: "decided", counts })
     }
 
-    /// A loop was led, in vain or not.
-    pub(crate) fn ended(&mut self, key: u64, in_vain: bool) {
-        if in_vain {
-            *self.vain.entry(key).or_default() += 1;
-        } else {
-            self.vain.remove(&key);
+    /// A loop was led, in vain or not, for no more than its first iteration or for longer.
+    pub(crate) fn ended(&mut self, key: u64, in_vain: bool, short: bool) {
+        for (times, once_more) in [(&mut self.vain, in_vain), (&mut self.short, short)] {
+            if once_more {
+                *times.entry(key).or_default() += 1;
+            } else {
+                times.remove(&key);
+            }
         }
+    }
+
+    /// Whether a loop is not led in its first iteration: that would cost as many round trips as the program's own calls.
+    pub(crate) fn is_short(&self, key: u64) -> bool {
+        self.short.get(&key).is_some_and(|times| *times >= MOST_SHORT)
     }
 
     /// Whether a loop is not led any more: each time would cost a round trip and bring nothing.

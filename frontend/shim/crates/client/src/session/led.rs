@@ -57,6 +57,12 @@ impl Session {
         self.shared.gives_up(key)
     }
 
+    /// Whether a loop has come to its end in its first iteration the last times, and is so led from the second one on.
+    /// What is compared is so from the first.
+    pub fn is_short(&self, key: u64) -> bool {
+        !self.verifies() && self.shared.is_short(key)
+    }
+
     /// A call of the program has failed.
     pub fn call_failed(&self) {
         if self.shared.is_led() {

@@ -67,6 +67,19 @@ fn it_connects_while_what_is_said_first_is_put_together() {
 }
 
 #[test]
+fn something_else_is_done_while_the_host_answers() {
+    let host = FakeHost::start(Behaviour { delay: Duration::from_millis(200), ..Behaviour::default() });
+    let (seen, mut done) = (host.seen.clone(), false);
+    let meanwhile = || {
+        super::eventually("the host has the Hello", || seen.lock().hello.is_some());
+        done = true;
+    };
+    let session = Session::open_while(&quiet(&host, Mode::Calls), hello, meanwhile).expect("opens");
+    assert_eq!(session.welcome().session, "s-1");
+    assert!(done);
+}
+
+#[test]
 fn a_host_that_has_answered_may_take_longer_to_open_the_session() {
     let delay = Duration::from_millis(2500);
     let host = FakeHost::start(Behaviour { delay, ..Behaviour::default() });

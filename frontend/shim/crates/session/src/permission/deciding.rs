@@ -9,13 +9,14 @@
 //! print. What is proven holds while no call has failed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use client::Section;
 use slices::form::{Origin, Spot};
+use slices::invariant::Invariants;
 use slices::Slice;
 
-use super::thread::THREAD;
+use super::thread::{Thread, THREAD};
 use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Registers};
 use crate::manifests::{self, Site, Used};
@@ -47,6 +48,7 @@ reasons! {
     Call: "call",
     Size: "size",
     Stuck: "stuck",
+    Short: "short",
 }
 
 /// A slice of a manifest in use.
@@ -57,6 +59,27 @@ pub struct Sliced {
     pub in_loop: u32,
     /// Dense over all manifests.
     pub number: u64,
+    name: OnceLock<String>,
+    /// What it has begun with last, and its invariants. A leaf.
+    begun: Mutex<Option<(Vec<Vec<u8>>, Arc<Invariants>)>>,
+}
+
+impl Sliced {
+    pub fn new(slice: Arc<Slice>, bytes: &'static [u8], in_loop: u32, number: u64) -> Self {
+        Self { slice, bytes, in_loop, number, name: OnceLock::new(), begun: Mutex::new(None) }
+    }
+
+    /// What it passes to its calls in all iterations alike. `None`: the inputs are not its own.
+    pub fn invariants(&self, inputs: &[Vec<u8>]) -> Option<Arc<Invariants>> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, invariants)) = begun.as_ref().filter(|(with, _)| with == inputs) {
+            return Some(invariants.clone());
+        }
+        let each: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let found = Arc::new(Invariants::of(&self.slice, &each)?);
+        *begun = Some((inputs.to_vec(), found.clone()));
+        Some(found)
+    }
 }
 
 /// A slice at whose entry the program stands.
@@ -65,11 +88,17 @@ pub struct Beginning {
     pub sliced: &'static Sliced,
     pub used: &'static Used,
     pub inputs: Vec<Vec<u8>>,
+    /// The program has made an iteration by itself.
+    pub again: bool,
 }
 
 impl Beginning {
     /// For messages: where the loop is.
-    pub fn name(&self) -> String {
+    pub fn name(&self) -> &'static str {
+        self.sliced.name.get_or_init(|| self.found_name())
+    }
+
+    fn found_name(&self) -> String {
         let Used { manifest, object, .. } = self.used;
         let each = manifest.loop_at(self.sliced.in_loop);
         let (function, line) = each.map_or(("?", 0), |each| (manifest.function_of(&each), each.line));
@@ -121,9 +150,10 @@ pub fn waits() -> bool {
     WAITING.load(Relaxed)
 }
 
-/// The program has come to a site that begins a slice.
+/// The program has come to a site that begins a slice. `again`: its call before was of the same loop.
 #[cold]
-pub(super) fn arrive() {
+pub(super) fn arrive(thread: &Thread, again: bool) {
+    thread.again.set(again);
     WAITING.store(true, Relaxed);
 }
 
@@ -131,7 +161,8 @@ pub(super) fn arrive() {
 #[cold]
 pub fn begin() -> Option<Beginning> {
     WAITING.store(false, Relaxed);
-    let site: &'static Site = THREAD.try_with(|thread| thread.site.get()).ok().flatten()?;
+    let (site, again) = THREAD.try_with(|thread| (thread.site.get(), thread.again.get())).ok()?;
+    let site: &'static Site = site?;
     let sliced = site.sliced()?;
     let session = process::opened_session().filter(|session| session.can_lead())?;
     if session.is_followed() {
@@ -141,6 +172,10 @@ pub fn begin() -> Option<Beginning> {
         refuse(Refusal::Stuck);
         return None;
     }
+    if !again && session.is_short(sliced.number) {
+        refuse(Refusal::Short);
+        return None;
+    }
     if let Err(why) = admit(sliced) {
         refuse(why);
         return None;
@@ -148,7 +183,7 @@ pub fn begin() -> Option<Beginning> {
     let registers = frame::registers()?;
     let inputs: Option<Vec<Vec<u8>>> =
         sliced.slice.inputs.iter().map(|input| taken(input, &registers, site.used)).collect();
-    Some(Beginning { sliced, used: site.used, inputs: inputs? })
+    Some(Beginning { sliced, used: site.used, inputs: inputs?, again })
 }
 
 /// Whether the host may lead a loop, as things are.
@@ -228,4 +263,41 @@ fn behind_address(address: u64, behind: u64, size: usize) -> Option<Vec<u8>> {
     let mut held = vec![0; size];
     let start = usize::try_from(address.checked_add(behind)?).ok()?;
     mappings::read(start, &mut held).then_some(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slices::form::{Block, Call, End, Input};
+
+    /// One call, which is passed what a register held.
+    fn sliced() -> Sliced {
+        let value = Spot::Register { number: 0, width: 8 };
+        let arguments = vec![slices::form::Argument { number: 0, value }];
+        let call = Call { site: 1, name: "cudaMemset".to_owned(), arguments, source: None, fills: None };
+        let block = Block { operations: Vec::new(), end: End::Called { call: 0, block: 0 } };
+        let inputs = vec![Input { origin: Origin::Register(3), to: value }];
+        let slice = Slice {
+            entry: 1,
+            registers: 1,
+            memory: 0,
+            inputs,
+            blocks: vec![block],
+            calls: vec![call],
+            floating: false,
+        };
+        Sliced::new(Arc::new(slice), &[], 0, 0)
+    }
+
+    #[test]
+    fn invariants_are_found_once_for_equal_inputs() {
+        let (sliced, value) = (sliced(), Spot::Register { number: 0, width: 8 });
+        let with = |number: u64| sliced.invariants(&[number.to_le_bytes().to_vec()]).expect("its inputs");
+        let first = with(7);
+        assert!(Arc::ptr_eq(&first, &with(7)));
+        let other = with(8);
+        assert!(!Arc::ptr_eq(&first, &other));
+        assert_eq!((first.number(0, value), other.number(0, value)), (Some(7), Some(8)));
+        assert!(sliced.invariants(&[]).is_none());
+    }
 }

@@ -25,6 +25,8 @@ pub(super) struct Thread {
     cache: RefCell<[(usize, Found); CACHE]>,
     /// Of the call under way.
     pub(super) site: Cell<Option<&'static Site>>,
+    /// The call before that one was of the loop whose slice begins at `site`.
+    pub(super) again: Cell<bool>,
     /// Address of the push that `site` and `predictions` are of.
     pushed: Cell<usize>,
     /// Not 0: the call's first record is the first of an iteration of this loop (its number and 1).
@@ -57,6 +59,7 @@ thread_local! {
         Thread {
             cache: RefCell::new([(0, Found { site: None, joining: None }); CACHE]),
             site: Cell::new(None),
+            again: Cell::new(false),
             pushed: Cell::new(0),
             hint: Cell::new(0),
             inside: Cell::new(0),
@@ -127,7 +130,7 @@ impl Thread {
             }
             return;
         }
-        self.site.set(site);
+        let before = self.site.replace(site);
         self.pushed.set(if part == Part::Push { address } else { 0 });
         self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
         self.predictions.forget();
@@ -146,7 +149,7 @@ impl Thread {
                 self.complete(); // a loop that the host leads begins with nothing owed
             }
             if site.sliced().is_some() && saved && !FAILED.load(Acquire) {
-                deciding::arrive();
+                deciding::arrive(self, before.is_some_and(|before| before.is_within_loop_of(site)));
             }
             self.predictions.evaluate(site);
             if site.begins_iteration() && site.in_loop().predictable.load(Relaxed) {

@@ -47,7 +47,7 @@ fn record(address: u64, slot: u32) -> Vec<u8> {
 fn following() -> Following {
     let body = record(0, 0);
     let lead = Lead {
-        name: "the loop of a test".to_owned(),
+        name: "the loop of a test",
         key: 0,
         slice: Arc::new(slice()),
         slice_bytes: &[1, 2, 3],
@@ -58,6 +58,7 @@ fn following() -> Following {
         inputs: vec![64_u64.to_le_bytes().to_vec()],
         thread: 1,
         result_bytes: 4,
+        again: false,
     };
     Following::new(lead, 0, false, Duration::from_millis(50)).expect("its inputs")
 }
@@ -73,6 +74,33 @@ fn a_record_as_the_slice_says_is_taken_until_the_loop_is_left() {
     // The last result came in the iteration in which the loop is left: the host has left it, too.
     assert!(!following.goes_on() && !following.may_stop_early());
     assert_eq!(following.take(&record(88, 9), SITE), Taken::Over);
+}
+
+#[test]
+fn an_execution_is_short_that_asks_once_and_was_led_from_its_beginning() {
+    let mut other = following();
+    assert!(other.was_short());
+    other.lead.again = true;
+    assert!(!other.was_short(), "the program's own iteration comes before it");
+    let mut longer = following();
+    for (address, value) in [(64, 5_u32), (72, 1)] {
+        assert!(longer.was_short());
+        assert_eq!(longer.take(&record(address, 9), SITE), Taken::Question);
+        assert!(longer.arrived(&value.to_le_bytes()));
+    }
+    assert!(!longer.was_short());
+}
+
+#[test]
+fn a_loop_is_short_after_three_short_executions_in_a_row() {
+    let mut leads = Leads::default();
+    for (short, is_short) in [(true, false), (true, false), (false, false), (true, false), (true, false), (true, true)]
+    {
+        leads.ended(5, false, short);
+        assert_eq!((leads.is_short(5), leads.is_short(6), leads.gives_up(5)), (is_short, false, false));
+    }
+    leads.ended(5, false, false);
+    assert!(!leads.is_short(5));
 }
 
 #[test]
