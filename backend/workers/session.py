@@ -87,6 +87,8 @@ class WorkerSession:
         self._counts: dict[str, int] = {}
         self._map: MemoryMap | None = None
         self._answers, self._answered = 0, float("-inf")
+        if worker.member is not None:
+            worker.member.begin(self._breaks_rules)
         try:
             begin(worker, kept)
             with self._control.receive() as message:
@@ -126,7 +128,13 @@ class WorkerSession:
     def counts(self) -> dict[str, int]:
         """What it has done and sent so far."""
         self._ask()
-        return self._counts
+        member = self.worker.member
+        return self._counts if member is None else self._counts | member.counts.brief()
+
+    def prioritize(self, priority: int) -> None:
+        """See `host.RemoteSession`."""
+        if self.worker.member is not None:
+            self.worker.member.prioritize(priority)
 
     def memory_map(self) -> MemoryMap | None:
         """See `host.RemoteSession`."""
@@ -285,14 +293,23 @@ class WorkerSession:
     def interrupt(self) -> None:
         """The guest is gone: its work ends, if need be with the process. From any thread, before or after `close`."""
         if not self._closed:
+            if self.worker.member is not None:
+                self.worker.member.interrupt()
             with contextlib.suppress(Gone):
                 self._control.send(Kind.INTERRUPT)
 
     def takes_too_much(self, taken: int, limit: int) -> None:
         """Its processes take more memory than they may: the session ends. From the watch's thread."""
         why = f"its process takes {taken >> 20} MiB of the host's memory, and may take {limit >> 20}"
+        self._stop_for(_EXHAUSTED, why)
+
+    def _breaks_rules(self, why: str) -> None:
+        """Its process does not keep to what sessions that share the device's memory agree on: the session ends. From any thread."""
+        self._stop_for(_INTERNAL, f"its process is ended: {why}")
+
+    def _stop_for(self, status: int, why: str) -> None:
         log.error("session %s is ended: %s", self.name, why)
-        self._end(Ended(_EXHAUSTED, f"session {self.name} is ended: {why}", why, How.LOST))
+        self._end(Ended(status, f"session {self.name} is ended: {why}", why, How.LOST))
         self.stop()
 
     def stop(self) -> None:
