@@ -87,8 +87,6 @@ class WorkerSession:
         self._counts: dict[str, int] = {}
         self._map: MemoryMap | None = None
         self._answers, self._answered = 0, float("-inf")
-        if worker.member is not None:
-            worker.member.begin(self._breaks_rules)
         try:
             begin(worker, kept)
             with self._control.receive() as message:
@@ -100,6 +98,8 @@ class WorkerSession:
             raise Refused(Reason.DEVICE, text)
         self.window = Window(fields["base"], fields["size"])
         self.quota: int = fields["quota"]
+        if worker.member is not None:
+            worker.member.begin(self._breaks_rules)
         threading.Thread(target=self._listen, name=f"farlane-worker-{name}", daemon=True).start()
 
     @property
@@ -199,10 +199,7 @@ class WorkerSession:
                 with self._control.receive() as message:
                     self._take(message)
             except Gone as error:
-                if not self._closed and not self._stopped:
-                    why = f"its process ended: {self._fate(error)}"
-                    log.error("session %s is lost: %s", self.name, why)
-                    self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why, How.LOST))
+                self._lost(error)
                 return
             except (KeyError, TypeError, ValueError) as error:
                 log.error("session %s: its process says what is no message, and is ended: %r", self.name, error)
@@ -248,14 +245,17 @@ class WorkerSession:
         else:
             raise ValueError(f"a message {message.kind.name}")
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: Ended) -> bool:
+        """Whether it had not ended before."""
         with self._changed:
-            if self._ended is None:
+            first = self._ended is None
+            if first:
                 self._ended = ended
             self._changed.notify_all()
             wake = self._wake
         if wake is not None:
             wake()
+        return first
 
     def _keep(self, digest: bytes, image: bytes) -> str:
         """An image that the guest has uploaded: the host checks it as if the guest had sent it here. Why the session may not use it."""
@@ -303,13 +303,27 @@ class WorkerSession:
         why = f"its process takes {taken >> 20} MiB of the host's memory, and may take {limit >> 20}"
         self._stop_for(_EXHAUSTED, why)
 
-    def _breaks_rules(self, why: str) -> None:
-        """Its process does not keep to what sessions that share the device's memory agree on: the session ends. From any thread."""
-        self._stop_for(_INTERNAL, f"its process is ended: {why}")
+    def _breaks_rules(self, why: str | None) -> None:
+        """Its process does not keep to what sessions that share the device's memory agree on: the session ends. From any thread.
+
+        Args:
+            why: None: the process says no more about the device.
+        """
+        if why is None:
+            self._lost(Gone("it has ended what it says about the device"))
+        elif not self._closed:
+            self._stop_for(_INTERNAL, f"its process is ended: {why}")
+
+    def _lost(self, error: Gone) -> None:
+        """The process has ended by itself, or is ended as if it had."""
+        if not self._closed and not self._stopped:
+            why = f"its process ended: {self._fate(error)}"
+            if self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why, How.LOST)):
+                log.error("session %s is lost: %s", self.name, why)
 
     def _stop_for(self, status: int, why: str) -> None:
-        log.error("session %s is ended: %s", self.name, why)
-        self._end(Ended(status, f"session {self.name} is ended: {why}", why, How.LOST))
+        if self._end(Ended(status, f"session {self.name} is ended: {why}", why, How.LOST)):
+            log.error("session %s is ended: %s", self.name, why)
         self.stop()
 
     def stop(self) -> None:

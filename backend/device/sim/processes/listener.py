@@ -85,13 +85,13 @@ class Member:
         self.ends = Ends(turns.fileno(), memory.fileno(), self._file)
         self._task = Task(0)
         self._number = 0
-        self._over: Callable[[str], None] = _nothing_to_end
+        self._over: Callable[[str | None], None] = _nothing_to_end
         self._frames: set[int] = set()
         self._inside = self._rested = self._interrupted = self._ended = False
         self._grant = 0
         self._recalled = 0  # the last grant that was asked back
         self._asked = False  # to give up granules
-        self._answers: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Message | Broken | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     def started(self) -> None:
@@ -99,8 +99,8 @@ class Member:
         for end in self._theirs:
             end.close()
 
-    def begin(self, over: Callable[[str], None]) -> None:
-        """The process has a session. `over`: ends it and its process, for the reason that is given; from any thread."""
+    def begin(self, over: Callable[[str | None], None]) -> None:
+        """The process has a session. `over`: ends it and its process, for the reason that is given (None: it says no more); from any thread."""
         self._over = over
         self._task = self._manager.new_task()
         self._task.recall = self._recall
@@ -153,6 +153,8 @@ class Member:
                 granules -= part
         except Broken as error:
             self._fail(str(error))
+        except EOFError:
+            self._fail(None)
         return copied
 
     def restore(self) -> None:
@@ -170,7 +172,9 @@ class Member:
         finally:
             self._asked = False
         if answer is None:
-            raise Broken("it has ended")
+            raise EOFError
+        if isinstance(answer, Broken):
+            raise answer
         if len(answer.frames) != granules:
             raise Broken(f"it gave up {len(answer.frames)} granules of device memory in the place of {granules}")
         if answer.value > granules * PAGE_2M:
@@ -202,12 +206,11 @@ class Member:
         try:
             while data := channel.receive(self._turns):
                 self._take(channel.read(data))
+            self._fail(None)
         except Broken as error:
             self._fail(str(error))
         except OSError:
-            pass  # it has ended
-        finally:
-            self._end()
+            self._fail(None)
 
     def _take(self, message: Message) -> None:
         kind = message.kind
@@ -279,6 +282,7 @@ class Member:
 
     # What it says by itself ---------------------------------------------------------------------------------------
     def _listen(self) -> None:
+        broken: Broken | None = None
         try:
             while data := channel.receive(self._memory):
                 message = channel.read(data)
@@ -291,10 +295,9 @@ class Member:
                 else:
                     raise Broken(f"a message {message.kind.name} that was not asked for")
         except Broken as error:
-            self._fail(str(error))
-        finally:
-            self._answers.put(None)
-            self.interrupt()
+            broken = error
+        self._answers.put(broken)  # before this waits for who waits for it
+        self._fail(None if broken is None else str(broken))
 
     # Called by the manager, under its lock ------------------------------------------------------------------------
     def _recall(self) -> None:
@@ -306,7 +309,7 @@ class Member:
         channel.send_now(self._memory, channel.packet(Kind.STOP))
 
     # The end ------------------------------------------------------------------------------------------------------
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str | None) -> None:
         if not self._ended:
             self._over(why)
         self._end()
@@ -331,7 +334,7 @@ class Member:
 _WITH_DEVICE = frozenset((Kind.ENTER, Kind.STEP_ASIDE, Kind.TAKE, Kind.GIVE, Kind.LEAVE))
 
 
-def _nothing_to_end(why: str) -> None:
+def _nothing_to_end(why: str | None) -> None:
     """There is no session yet."""
 
 
