@@ -8,6 +8,8 @@ write. All rules get the same arrivals on the same code (backend/memory/switchin
 other one's comes as it computes. The memory is a share of what all sessions have together.
 
 The second: sessions of one priority. The third: how long a session of a higher priority waits for one that runs a long launch, beside a block of it and beside all of it.
+The fourth: what an operation costs a session whose listener is another process, beside one of the same process: alone, when it keeps the device between operations, and
+as while others wait, when it leaves the device after each.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import random
 import statistics
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +27,7 @@ from typing import NamedTuple
 
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
 from farlane.backend.device.sim import Oversubscription, SimDevice
+from farlane.backend.device.sim.processes.listener import SharedDevice
 from farlane.backend.memory.switching import DELAYED, RULES
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
@@ -189,16 +193,69 @@ def waits(count: int) -> None:
     )
 
 
+def operations(count: int) -> None:
+    """Small sets, whose time is what asking for the device takes."""
+    mine = device(32, DELAYED.name)
+    here = per_set(Session(mine, HIGH[2], 1), count, False)
+    mine.close()
+    listener = SharedDevice(32 * GRANULE)
+    member = listener.new_member()
+    ends = list(map(str, member.ends))
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--session", str(count), *ends], pass_fds=member.ends, stdout=subprocess.PIPE, text=True
+    )
+    member.started()
+    member.begin(lambda _: None)
+    output, _ = process.communicate()
+    member.close()
+    kept, left = map(float, output.split())
+    print(
+        f"{count} sets of 4 bytes, each an operation: {here * 1e6:.1f} us in the listening process; in a process of its own {kept * 1e6:.1f} us "
+        f"({kept / here:.2f} times) where it keeps the device, {left * 1e6:.1f} us ({left / here:.1f} times) where it leaves it after each"
+    )
+
+
+def per_set(session: Session, count: int, leaves: bool) -> float:
+    """Seconds. `leaves`: the device is asked back during each."""
+    rows, context = Rows(session.results, 4, 4, 1), session.context
+    found = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for number in range(count // 5):
+            if leaves:
+                manager = context._manager
+                manager.enter(context._task)
+                manager._recall(manager._held)
+                manager.leave(context._task)
+            context.set(rows, number, 4, session.stream)
+        found.append((time.perf_counter() - began) / (count // 5))
+    return min(found)
+
+
+def session(count: int, ends: list[int]) -> None:
+    """This process is the session's."""
+    shared = Oversubscription(shared=32 * GRANULE)
+    opened = SimDevice(threads=1, total_memory=4 << 30, oversubscription=shared, ends=tuple(ends))
+    own = Session(opened, HIGH[2], 1)
+    print(per_set(own, count, False), per_set(own, count, True))
+    opened.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arrivals", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--memory", type=int, nargs="+", default=[100, 75, 50, 25], help="per cent of what all have")
+    parser.add_argument("--session", type=int, nargs=4, metavar="N", help=argparse.SUPPRESS)
     options = parser.parse_args()
     sys.setswitchinterval(0.0005)  # as a host's
+    if options.session:
+        session(options.session[0], options.session[1:])
+        return
     table(options.memory, options.arrivals, options.seed)
     equals(options.arrivals)
     waits(20)
+    operations(5000)
     print(
         f"for comparison, from publications: all registers and caches of an A100 are {A100 / 2**20:.1f} MiB, and "
         f"saving them at 1.5 TB/s takes {A100 / A100_BYTES_PER_SECOND * 1e6:.0f} us; nothing here was measured on a GPU"
