@@ -129,7 +129,9 @@ class WorkerPool:
             raise DeviceUnavailable(str(error)) from None
         if self.confined:
             variables = confinement.variables(variables)
+        member = None
         try:
+            member = None if self.switching is None else self.switching.new_member()
             worker = Worker(
                 self.device,
                 self._options,
@@ -138,9 +140,11 @@ class WorkerPool:
                 confined=self.confined,
                 users=self.users,
                 bell=self._bell,
-                member=None if self.switching is None else self.switching.new_member(),
+                member=member,
             )
         except (NoUser, OSError) as error:
+            if member is not None:
+                member.close()
             raise DeviceUnavailable(f"no worker process can be started: {error}") from None
         try:
             worker.wait_ready()

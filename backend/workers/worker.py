@@ -48,8 +48,8 @@ class Worker:
         bell: int | None = None,
         member: Member | None = None,
     ) -> None:
-        """`bell`: of the scheduler that shares the device's time; its page goes with it. `member`: the worker's, of a device whose memory sessions share;
-        the worker's from now on. Raises NoUser."""
+        """`bell`: of the scheduler that shares the device's time; its page goes with it. `member`: the worker's, of a device whose memory sessions share.
+        Raises NoUser."""
         self.member = member
         self._variables = variables
         self._users = users
@@ -79,8 +79,6 @@ class Worker:
             ours.close()
             os.close(self._lifeline)
             self._give_user()
-            if member is not None:
-                member.close()
             raise
         finally:
             theirs.close()
