@@ -163,10 +163,12 @@ class Member:
     def _give_up(self, granules: int) -> int:
         self._asked = True
         try:
-            self._memory.send(channel.packet(Kind.GIVE_UP, granules))
+            self._memory.send(channel.packet(Kind.GIVE_UP, granules), socket.MSG_DONTWAIT)
             answer = self._answers.get(timeout=GIVE_UP_SECONDS + granules * GIVE_UP_EACH_SECONDS)
         except queue.Empty:
             raise Broken(f"it did not give up {granules} granules of device memory in time") from None
+        except BlockingIOError:
+            raise Broken("it does not read what it is asked for") from None
         except OSError:
             answer = None
         finally:

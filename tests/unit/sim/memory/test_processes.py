@@ -244,6 +244,14 @@ def test_one_that_does_not_give_up_in_time(host: Host, monkeypatch: pytest.Monke
     assert host.ended == {raw.member: "it did not give up 5 granules of device memory in time"}
 
 
+def test_one_that_reads_nothing(host: Host) -> None:
+    raw = taking(host, 5)
+    for _ in range(5000):  # more than a socket holds
+        raw.member._task.stop()
+    host.works()
+    assert host.ended == {raw.member: "it does not read what it is asked for"}
+
+
 @pytest.mark.parametrize(
     ("how", "why"),
     [
