@@ -300,11 +300,6 @@ def open_device(
         if gpu and len(arguments.gpu or [0]) > 1:
             raise registry.DeviceUnavailable("several GPUs need --workers process")
         return registry.open_device(arguments.device, options, **({"gpu": arguments.gpu[0]} if arguments.gpu else {}))
-    if options.shared is not None:
-        raise registry.DeviceUnavailable(
-            "sessions of --shared-memory are threads of one process, which --workers process does not give them: "
-            "say --workers thread, or leave it out"
-        )
     from farlane.backend.workers import confinement  # the embedded host starts sooner without them
     from farlane.backend.workers.pool import WorkerPool
     from farlane.backend.workers.processes import SessionProcesses
@@ -323,6 +318,11 @@ def open_device(
                 )
         if not confinement.is_supported():
             raise registry.DeviceUnavailable("sessions can be confined on x86-64 Linux only: add --confine off")
+    switching = None
+    if options.shared is not None:
+        from farlane.backend.device.sim.processes.listener import SharedDevice
+
+        switching = SharedDevice(options.shared)
     return SessionProcesses(
         spans=spans,
         pool=WorkerPool(
@@ -337,6 +337,7 @@ def open_device(
             beside=arguments.worker_memory or (memory.BESIDE_BYTES if confined else None),
             users=_users(arguments.worker_user, confined),
             bell=None if fairness is None else fairness.scheduler.bell,
+            switching=switching,
         ),
     )
 

@@ -260,8 +260,7 @@ class Host:
 
     def _share(self, session: HostedSession, terms: Terms) -> None:
         """Raises Refused: the session's process has ended."""
-        if isinstance(session, Session):
-            session.prioritize(terms.priority)
+        session.prioritize(terms.priority)
         if self.fairness is None:
             return
         try:

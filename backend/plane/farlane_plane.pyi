@@ -222,9 +222,10 @@ class Pages:
     Args:
         base, size: the window, whole granules that are reserved and not accessible.
         flags: address of a byte for each page, all zero.
+        file: what the window maps from its beginning on, as shared memory; None: memory of this process's own.
     """
 
-    def __init__(self, base: int, size: int, flags: int) -> None: ...
+    def __init__(self, base: int, size: int, flags: int, file: int | None = None) -> None: ...
     @property
     def used_address(self) -> int:
         """Where the number of pages in use lies for each granule, a u16."""
@@ -234,6 +235,9 @@ class Pages:
 
     def unmap(self, start: int, end: int) -> None:
         """Takes whole pages out of use. Raises OSError."""
+
+    def discard(self, start: int, size: int) -> None:
+        """Gives whole pages' memory back to the system. They read as zero afterwards. Raises OSError."""
 
     def settle(self, start: int, end: int) -> None:
         """Gives the memory of freed pages of whole granules back."""

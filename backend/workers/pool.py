@@ -13,6 +13,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import Description
 from farlane.backend.device.options import DEFAULT, DeviceOptions
@@ -23,6 +24,9 @@ from farlane.backend.workers import code, confinement, memory
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 from farlane.backend.workers.users import NoUser, Users
 from farlane.backend.workers.worker import Worker
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.processes.listener import SharedDevice
 
 _ENFORCED = {"partly": "but not signals and sockets, which are left to seccomp", "not": "not at all"}
 
@@ -51,6 +55,7 @@ class WorkerPool:
         beside: memory that each may take beside its session's device memory (memory.py); None: they are not watched.
         users: whom they run as; None: the host's user.
         bell: of the scheduler that shares the device's time, for sessions that wait for it.
+        switching: the device whose memory the sessions share.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class WorkerPool:
         beside: int | None = None,
         users: Users | None = None,
         bell: int | None = None,
+        switching: SharedDevice | None = None,
     ) -> None:
         """Starts the first worker of each GPU, and waits for them.
 
@@ -84,6 +90,7 @@ class WorkerPool:
         self.users = users
         self._memory = None if beside is None else memory.MemoryWatch()
         self._bell = bell
+        self.switching = switching
         self._places = [_Place(gpu) for gpu in gpus] or [_Place(None)]
         self._changed = threading.Condition()
         self._ending: queue.SimpleQueue[tuple[_Place, Worker] | None] = queue.SimpleQueue()
@@ -122,7 +129,9 @@ class WorkerPool:
             raise DeviceUnavailable(str(error)) from None
         if self.confined:
             variables = confinement.variables(variables)
+        member = None
         try:
+            member = None if self.switching is None else self.switching.new_member()
             worker = Worker(
                 self.device,
                 self._options,
@@ -131,8 +140,11 @@ class WorkerPool:
                 confined=self.confined,
                 users=self.users,
                 bell=self._bell,
+                member=member,
             )
         except (NoUser, OSError) as error:
+            if member is not None:
+                member.close()
             raise DeviceUnavailable(f"no worker process can be started: {error}") from None
         try:
             worker.wait_ready()
@@ -181,6 +193,11 @@ class WorkerPool:
             self._of[worker] = place
         return worker
 
+    @property
+    def reports(self) -> str:
+        """The folder for what sessions have counted; empty: there is none."""
+        return self._options.reports
+
     def description_of(self, worker: Worker) -> Description:
         assert worker.description is not None
         return worker.description
@@ -188,7 +205,9 @@ class WorkerPool:
     def watch(self, worker: Worker, granted: int, over: Callable[[int, int], None]) -> None:
         """Its session has so much device memory. `over`: it takes more than it may; how much of each."""
         if self._memory is not None and self._beside is not None:
-            limit = granted + self._beside
+            limit = (
+                granted + (self._options.shared or 0) + self._beside
+            )  # its pages on the device have a copy beside it
             self._memory.add(worker, worker.processes, limit, lambda taken: over(taken, limit))
 
     def release(self, worker: Worker) -> None:

@@ -23,11 +23,12 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from farlane.backend.checkpoint.talk import Malformed
 from farlane.backend.device import registry
-from farlane.backend.device.base import Description, Device
+from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.saved import Unsaveable
 from farlane.backend.host.accounts import How
@@ -48,6 +49,7 @@ from farlane.backend.workers import confinement
 from farlane.backend.workers.code import HostsCode
 from farlane.backend.workers.compilers import Compilers
 from farlane.backend.workers.control import BULK_LIMIT, TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
+from farlane.backend.workers.description import described
 from farlane.backend.workers.images import ForwardedImages
 from farlane.backend.workers.moving import Given, Saved, take_session
 from farlane.backend.workers.output import StandardError, StandardOutput
@@ -73,25 +75,6 @@ class _Objects:
 
     def close(self) -> None:
         pass
-
-
-def described(description: Description) -> dict[str, Any]:
-    return {
-        "backend": description.backend,
-        "name": description.name,
-        "uuid": description.uuid.hex(),
-        "compute_capability": list(description.compute_capability),
-        "total_memory": description.total_memory,
-        "takes_ptx": description.takes_ptx,
-        "takes_machine_code": description.takes_machine_code,
-        "makes_objects": description.makes_objects,
-        "has_host_mappings": description.has_host_mappings,
-        "has_conditions": description.has_conditions,
-        "has_mappings": description.has_mappings,
-        "takes_any_ptx": description.takes_any_ptx,
-        "pci_bus_id": description.pci_bus_id,
-        "attributes": {str(key): value for key, value in description.attributes.items()},
-    }
 
 
 class _Worker:
@@ -334,9 +317,11 @@ def _end_with_host(lifeline: int) -> None:
     threading.Thread(target=watch, name="farlane-lifeline", daemon=True).start()
 
 
-def _open_device(name: str, options: DeviceOptions, complaints: StandardError | None) -> Device:
+def _open_device(
+    name: str, options: DeviceOptions, complaints: StandardError | None, ends: Sequence[int] | None
+) -> Device:
     if complaints is None:
-        return registry.open_device(name, options)
+        return registry.open_device(name, options, **({} if ends is None else {"ends": tuple(ends)}))
     output = StandardOutput()  # the driver prints what kernels print
     return registry.open_device(name, options, output=output.take, complaints=complaints.take)
 
@@ -361,6 +346,9 @@ def main(argv: list[str] | None = None) -> int:
         metavar="FD",
         help="file descriptors of the session's page and the scheduler's bell",
     )
+    parser.add_argument(
+        "--ends", type=int, nargs=3, metavar="FD", help="file descriptors of a device that sessions share (channel.py)"
+    )
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's: the host decides what becomes of its sessions
     _end_with_host(arguments.lifeline)
@@ -369,7 +357,8 @@ def main(argv: list[str] | None = None) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     control = Control(socket.socket(fileno=arguments.control))
     try:
-        device = _open_device(arguments.device, DeviceOptions.from_json(arguments.options), complaints)
+        options = DeviceOptions.from_json(arguments.options)
+        device = _open_device(arguments.device, options, complaints, arguments.ends)
     except registry.DeviceUnavailable as error:
         control.send(Kind.UNAVAILABLE, text=str(error)[:TEXT_CHARACTERS])
         return 1

@@ -10,6 +10,7 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 
+from farlane.backend.device import reports
 from farlane.backend.device.base import Description
 from farlane.backend.host.entrance import Entrance, Resumption
 from farlane.backend.host.greeting import Reason, Refused
@@ -122,3 +123,5 @@ class SessionProcesses:
 
     def close(self) -> None:
         self.pool.close()
+        if self.pool.switching is not None:
+            reports.write(self.pool.switching.report(), self.pool.reports)

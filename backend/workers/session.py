@@ -98,6 +98,8 @@ class WorkerSession:
             raise Refused(Reason.DEVICE, text)
         self.window = Window(fields["base"], fields["size"])
         self.quota: int = fields["quota"]
+        if worker.member is not None:
+            worker.member.begin(self._breaks_rules)
         threading.Thread(target=self._listen, name=f"farlane-worker-{name}", daemon=True).start()
 
     @property
@@ -126,7 +128,13 @@ class WorkerSession:
     def counts(self) -> dict[str, int]:
         """What it has done and sent so far."""
         self._ask()
-        return self._counts
+        member = self.worker.member
+        return self._counts if member is None else self._counts | member.counts.brief()
+
+    def prioritize(self, priority: int) -> None:
+        """See `host.RemoteSession`."""
+        if self.worker.member is not None:
+            self.worker.member.prioritize(priority)
 
     def memory_map(self) -> MemoryMap | None:
         """See `host.RemoteSession`."""
@@ -191,10 +199,7 @@ class WorkerSession:
                 with self._control.receive() as message:
                     self._take(message)
             except Gone as error:
-                if not self._closed and not self._stopped:
-                    why = f"its process ended: {self._fate(error)}"
-                    log.error("session %s is lost: %s", self.name, why)
-                    self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why, How.LOST))
+                self._lost(error)
                 return
             except (KeyError, TypeError, ValueError) as error:
                 log.error("session %s: its process says what is no message, and is ended: %r", self.name, error)
@@ -240,14 +245,17 @@ class WorkerSession:
         else:
             raise ValueError(f"a message {message.kind.name}")
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: Ended) -> bool:
+        """Whether it had not ended before."""
         with self._changed:
-            if self._ended is None:
+            first = self._ended is None
+            if first:
                 self._ended = ended
             self._changed.notify_all()
             wake = self._wake
         if wake is not None:
             wake()
+        return first
 
     def _keep(self, digest: bytes, image: bytes) -> str:
         """An image that the guest has uploaded: the host checks it as if the guest had sent it here. Why the session may not use it."""
@@ -285,14 +293,37 @@ class WorkerSession:
     def interrupt(self) -> None:
         """The guest is gone: its work ends, if need be with the process. From any thread, before or after `close`."""
         if not self._closed:
+            if self.worker.member is not None:
+                self.worker.member.interrupt()
             with contextlib.suppress(Gone):
                 self._control.send(Kind.INTERRUPT)
 
     def takes_too_much(self, taken: int, limit: int) -> None:
         """Its processes take more memory than they may: the session ends. From the watch's thread."""
         why = f"its process takes {taken >> 20} MiB of the host's memory, and may take {limit >> 20}"
-        log.error("session %s is ended: %s", self.name, why)
-        self._end(Ended(_EXHAUSTED, f"session {self.name} is ended: {why}", why, How.LOST))
+        self._stop_for(_EXHAUSTED, why)
+
+    def _breaks_rules(self, why: str | None) -> None:
+        """Its process does not keep to what sessions that share the device's memory agree on: the session ends. From any thread.
+
+        Args:
+            why: None: the process says no more about the device.
+        """
+        if why is None:
+            self._lost(Gone("it has ended what it says about the device"))
+        elif not self._closed:
+            self._stop_for(_INTERNAL, f"its process is ended: {why}")
+
+    def _lost(self, error: Gone) -> None:
+        """The process has ended by itself, or is ended as if it had."""
+        if not self._closed and not self._stopped:
+            why = f"its process ended: {self._fate(error)}"
+            if self._end(Ended(_INTERNAL, f"session {self.name} is ended: {why}", why, How.LOST)):
+                log.error("session %s is lost: %s", self.name, why)
+
+    def _stop_for(self, status: int, why: str) -> None:
+        if self._end(Ended(status, f"session {self.name} is ended: {why}", why, How.LOST)):
+            log.error("session %s is ended: %s", self.name, why)
         self.stop()
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import Description
 from farlane.backend.device.options import DeviceOptions
@@ -20,7 +20,11 @@ from farlane.backend.plane import Page
 from farlane.backend.system import log as logs
 from farlane.backend.workers import compiling, memory
 from farlane.backend.workers.control import Control, Gone, Kind, pair
+from farlane.backend.workers.description import read_description
 from farlane.backend.workers.users import Users
+
+if TYPE_CHECKING:
+    from farlane.backend.device.sim.processes.listener import Member
 
 START_SECONDS = 120.0
 END_SECONDS = 10.0
@@ -42,8 +46,11 @@ class Worker:
         confined: bool = False,
         users: Users | None = None,
         bell: int | None = None,
+        member: Member | None = None,
     ) -> None:
-        """`bell`: of the scheduler that shares the device's time; its page goes with it. Raises NoUser."""
+        """`bell`: of the scheduler that shares the device's time; its page goes with it. `member`: the worker's, of a device whose memory sessions share.
+        Raises NoUser."""
+        self.member = member
         self._variables = variables
         self._users = users
         self._user = None if users is None else users.take()
@@ -55,14 +62,16 @@ class Worker:
         self.page = None if bell is None else Page()
         shared = () if self.page is None or bell is None else (self.page.descriptor, bell)
         place = ["--place", *map(str, shared)] if shared else []
+        ends = () if member is None else member.ends
+        switching = ["--ends", *map(str, ends)] if ends else []
         try:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
                     options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
-                    "--log-level", logged.level, "--log-format", logged.format, *place,
+                    "--log-level", logged.level, "--log-format", logged.format, *place, *switching,
                 ],
-                pass_fds=(theirs.fileno(), end, *shared), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), end, *shared, *ends), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 process_group=0,  # one that is stopped goes on when the host has ended: its group is an orphan then
                 **(self._user.arguments() if self._user else {}),
             )  # fmt: skip
@@ -74,6 +83,8 @@ class Worker:
         finally:
             theirs.close()
             os.close(end)
+        if member is not None:
+            member.started()
         memory.end_first(self._process.pid)
         self.control = Control(ours)
         self.description: Description | None = None
@@ -103,7 +114,7 @@ class Worker:
         if kind is not Kind.READY:
             raise DeviceUnavailable(fields["text"])
         self.files = fields.get("confined")
-        self.description = _described(fields)
+        self.description = read_description(fields)
         return self.description
 
     def start_compiler(self) -> int | None:
@@ -148,29 +159,11 @@ class Worker:
             compiler.kill()
             compiler.wait()
         self._give_user()
+        if self.member is not None:
+            self.member.close()
         self.control.close()
         os.close(self._lifeline)
 
     def _give_user(self) -> None:
         if self._users is not None and self._user is not None:
             self._users.give(self._user)
-
-
-def _described(value: dict[str, Any]) -> Description:
-    major, minor = value["compute_capability"]
-    return Description(
-        backend=value["backend"],
-        name=value["name"],
-        uuid=bytes.fromhex(value["uuid"]),
-        compute_capability=(major, minor),
-        total_memory=value["total_memory"],
-        takes_ptx=value["takes_ptx"],
-        takes_machine_code=value["takes_machine_code"],
-        makes_objects=value["makes_objects"],
-        has_host_mappings=value["has_host_mappings"],
-        has_conditions=value["has_conditions"],
-        has_mappings=value["has_mappings"],
-        takes_any_ptx=value["takes_any_ptx"],
-        pci_bus_id=value["pci_bus_id"],
-        attributes={int(key): number for key, number in value["attributes"].items()},
-    )

@@ -7,7 +7,10 @@ write. All rules get the same arrivals on the same code (backend/memory/switchin
 `full` saves all of the session that is stopped, and restores all of the one that runs. `pipelined` is PipeSwitch's rule: of the session that is stopped what has changed is saved and all leaves; the
 other one's comes as it computes. The memory is a share of what all sessions have together.
 
-The second: sessions of one priority. The third: how long a session of a higher priority waits for one that runs a long launch, beside a block of it and beside all of it.
+The second: sessions of one priority. The third: how long a session of a higher priority waits for one that runs a long launch, beside a block of it and beside all of it;
+sessions of one process, and two processes.
+The fourth: what an operation costs a session whose listener is another process, beside one of the same process: alone, when it keeps the device between operations, and
+as while others wait, when it leaves the device after each.
 """
 
 from __future__ import annotations
@@ -16,14 +19,16 @@ import argparse
 import random
 import statistics
 import struct
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
 from farlane.backend.device.sim import Oversubscription, SimDevice
+from farlane.backend.device.sim.processes.listener import Member, SharedDevice
 from farlane.backend.memory.switching import DELAYED, RULES
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
@@ -161,17 +166,12 @@ def waits(count: int) -> None:
     """How long a session waits for the end of a block of another one's launch."""
     opened = device(32, DELAYED.name)
     low, high = Session(opened, LOW, 0), Session(opened, HIGH[2], 1)
-    function = low.context.function(low.context.load_module(TURN), "turn")
-    blocks = LOW.results * GRANULE // 512
-    shape = LaunchShape((blocks, 1, 1), (128, 1, 1), 0)
-    parameters = struct.pack("<QI", low.results, 600)
-    low.context.launch(function, shape, memoryview(parameters), low.stream)
-    started = time.perf_counter()
-    low.context.launch(function, shape, memoryview(parameters), low.stream)
-    whole = time.perf_counter() - started
+    launch = turning(low)
+    turn(low, launch)
+    whole = turn(low, launch)
     source, found = random.Random(1), []
     for _ in range(count):
-        thread = threading.Thread(target=low.context.launch, args=(function, shape, memoryview(parameters), low.stream))
+        thread = threading.Thread(target=low.context.launch, args=(*launch, low.stream))
         thread.start()
         time.sleep(source.uniform(0.1, 0.6) * whole)
         before = high.context.report()["switching"]["waited_nanoseconds"]
@@ -181,12 +181,114 @@ def waits(count: int) -> None:
             found.append((high.context.report()["switching"]["waited_nanoseconds"] - before) / 1e9)
         thread.join()
     opened.close()
+    say_waits("threads", LOW.results * GRANULE // 512, whole, found)
+
+
+def say_waits(kind: str, blocks: int, whole: float, found: list[float]) -> None:
     block, middle = whole / blocks, statistics.median(found)
     print(
-        f"a launch of {blocks} blocks takes {whole * 1e3:.0f} ms, {block * 1e6:.0f} us a block; a session of a higher priority waits "
+        f"{kind}: a launch of {blocks} blocks takes {whole * 1e3:.0f} ms, {block * 1e6:.0f} us a block; a session of a higher priority waits "
         f"{middle * 1e6:.0f} us (median of {len(found)}; at most {max(found) * 1e6:.0f}): {middle / block:.1f} blocks, "
-        f"1/{whole / 2 / middle:.0f} of what it would wait for the launch's end"
+        f"1/{whole / 2 / middle:.0f} of what it would wait for the launch's end",
+        flush=True,
     )
+
+
+def waits_for_processes(count: int) -> None:
+    """The same where both sessions are processes; neither is the listening one."""
+    listener = SharedDevice(32 * GRANULE)
+    low, low_process = start(listener, "launches", 0)
+    assert low_process.stdout
+    whole = float(low_process.stdout.readline())
+    high, high_process = start(listener, "arrivals", count)
+    high.prioritize(1)
+    assert high_process.stdout
+    found = [int(line) / 1e9 for line in high_process.stdout]
+    low_process.kill()
+    for member, process in ((low, low_process), (high, high_process)):
+        process.wait()
+        member.close()
+    say_waits("processes", LOW.results * GRANULE // 512, whole, [each for each in found if each])
+
+
+def start(listener: SharedDevice, what: str, count: int) -> tuple[Member, subprocess.Popen[str]]:
+    """A session in a process of its own (`session`)."""
+    member = listener.new_member()
+    command = [sys.executable, __file__, "--session", what, str(count), *map(str, member.ends)]
+    process = subprocess.Popen(command, pass_fds=member.ends, stdout=subprocess.PIPE, text=True)
+    member.started()
+    member.begin(lambda _: None)
+    return member, process
+
+
+def operations(count: int) -> None:
+    """Small sets, whose time is what asking for the device takes."""
+    mine = device(32, DELAYED.name)
+    here = per_set(Session(mine, HIGH[2], 1), count, False)
+    mine.close()
+    member, process = start(SharedDevice(32 * GRANULE), "operations", count)
+    output, _ = process.communicate()
+    member.close()
+    kept, left = map(float, output.split())
+    print(
+        f"{count} sets of 4 bytes, each an operation: {here * 1e6:.1f} us in the listening process; in a process of its own {kept * 1e6:.1f} us "
+        f"({kept / here:.2f} times) where it keeps the device, {left * 1e6:.1f} us ({left / here:.1f} times) where it leaves it after each"
+    )
+
+
+def per_set(session: Session, count: int, leaves: bool) -> float:
+    """Seconds. `leaves`: the device is asked back during each."""
+    rows, context = Rows(session.results, 4, 4, 1), session.context
+    found = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for number in range(count // 5):
+            if leaves:
+                manager = context._manager
+                manager.enter(context._task)
+                manager._recall(manager._held)
+                manager.leave(context._task)
+            context.set(rows, number, 4, session.stream)
+        found.append((time.perf_counter() - began) / (count // 5))
+    return min(found)
+
+
+def session(what: str, count: int, ends: list[int]) -> None:
+    """This process is the session's."""
+    shared = Oversubscription(shared=32 * GRANULE)
+    opened = SimDevice(threads=1, total_memory=4 << 30, oversubscription=shared, ends=tuple(ends))
+    if what == "operations":
+        own = Session(opened, HIGH[2], 1)
+        print(per_set(own, count, False), per_set(own, count, True))
+    elif what == "launches":
+        low = Session(opened, LOW, 0)
+        launch = turning(low)
+        turn(low, launch)
+        print(turn(low, launch), flush=True)
+        while True:
+            turn(low, launch)
+    else:
+        high, source = Session(opened, HIGH[2], 1), random.Random(1)
+        for number in range(count):
+            time.sleep(source.uniform(0.05, 0.4))
+            before = high.context.report()["switching"]["waited_nanoseconds"]
+            high.context.set(Rows(high.results, 4, 4, 1), number, 4, high.stream)
+            high.context.rest()
+            print(high.context.report()["switching"]["waited_nanoseconds"] - before)
+    opened.close()
+
+
+def turn(low: Session, launch: tuple[Any, LaunchShape, memoryview]) -> float:
+    """A launch of many blocks; how long it takes."""
+    started = time.perf_counter()
+    low.context.launch(*launch, low.stream)
+    return time.perf_counter() - started
+
+
+def turning(low: Session) -> tuple[Any, LaunchShape, memoryview]:
+    function = low.context.function(low.context.load_module(TURN), "turn")
+    shape = LaunchShape((LOW.results * GRANULE // 512, 1, 1), (128, 1, 1), 0)
+    return function, shape, memoryview(struct.pack("<QI", low.results, 600))
 
 
 def main() -> None:
@@ -194,11 +296,17 @@ def main() -> None:
     parser.add_argument("--arrivals", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--memory", type=int, nargs="+", default=[100, 75, 50, 25], help="per cent of what all have")
+    parser.add_argument("--session", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     sys.setswitchinterval(0.0005)  # as a host's
+    if options.session:
+        session(options.session[0], int(options.session[1]), [int(each) for each in options.session[2:]])
+        return
     table(options.memory, options.arrivals, options.seed)
     equals(options.arrivals)
     waits(20)
+    waits_for_processes(20)
+    operations(5000)
     print(
         f"for comparison, from publications: all registers and caches of an A100 are {A100 / 2**20:.1f} MiB, and "
         f"saving them at 1.5 TB/s takes {A100 / A100_BYTES_PER_SECOND * 1e6:.0f} us; nothing here was measured on a GPU"

@@ -6,10 +6,12 @@ see docs/explanation/simulated-device/README.md.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from farlane.backend.device import reports
@@ -30,7 +32,7 @@ from farlane.backend.memory.switching import RULES
 from farlane.backend.plane import Budget
 
 if TYPE_CHECKING:
-    from farlane.backend.device.sim.switched import Switching
+    from farlane.backend.device.sim.memory.shared import Switching
 
 
 class SimDevice(Device):
@@ -46,6 +48,7 @@ class SimDevice(Device):
         total_memory: int | None = None,
         oversubscription: Oversubscription | None = None,
         model: Settings | None = None,
+        ends: tuple[int, int, int] | None = None,
     ) -> None:
         """Opens the device. What is given besides the options comes before them.
 
@@ -54,6 +57,7 @@ class SimDevice(Device):
             total_memory: what the device claims to have; by default half of this machine's memory.
             oversubscription: how sessions get by with less device memory than they allocate; by default they have what they allocate.
             model: what of the memory system is modelled.
+            ends: descriptors of a session's process whose listener keeps the books of memory that sessions share (processes/channel.py).
 
         Raises:
             ValueError: an option is wrong.
@@ -75,11 +79,20 @@ class SimDevice(Device):
         shared = self._oversubscription.shared if self._oversubscription else None
         self._physical = Physical(self._total_memory)
         self._switching: Switching | None = None
+        self._kind: Callable[..., SimContext] = SimContext
         if self._oversubscription is not None and shared is not None:
-            from farlane.backend.device.sim.switched import Switching
+            from farlane.backend.device.sim.switched import SwitchedContext
 
-            self._switching = Switching(shared, RULES[self._oversubscription.rule])
+            if ends is not None:
+                from farlane.backend.device.sim.processes.client import RemoteSwitching
+
+                self._switching = RemoteSwitching(shared, ends)
+            else:
+                from farlane.backend.device.sim.memory.shared import LocalSwitching
+
+                self._switching = LocalSwitching(shared, RULES[self._oversubscription.rule])
             self._physical = self._switching.physical
+            self._kind = functools.partial(SwitchedContext, self._switching)
         self._model = Settings.load(options.model) if model is None and options.model else model
         self._sessions = 0
         if self._model is not None:
@@ -111,8 +124,7 @@ class SimDevice(Device):
             self._sessions += 1
             modelled = None if self._model is None else (self._model, self._sessions)
             number = self._sessions
-        kind = SimContext if self._switching is None else self._switching.open
-        context = kind(
+        context = self._kind(
             quota, self._budget, self._physical, self._library, self._pool, self._limits, self._forget, modelled,
             self._oversubscription, number, self._options, place,
         )  # fmt: skip
@@ -152,7 +164,7 @@ class SimDevice(Device):
 
     def report(self) -> dict[str, dict[str, int]]:
         """What the device has counted for all its sessions, by section."""
-        return {} if self._switching is None else {"device: switching": self._switching.counts}
+        return {} if self._switching is None else self._switching.report()
 
     def _forget(self, context: SimContext) -> None:
         with self._lock:

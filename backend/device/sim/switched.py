@@ -10,44 +10,25 @@ Source: docs/explanation/systems.md, S2 points 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from farlane.backend.device.base import LaunchShape, Rows
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.launching.stops import Stops
 from farlane.backend.device.sim.memory.managed import ManagedMemory
-from farlane.backend.device.sim.memory.shared import SharedPhysical
+from farlane.backend.device.sim.memory.shared import Switching
 from farlane.backend.device.sim.memory.shared_residency import SharedResidency
 from farlane.backend.device.sim.memory.turn import Turn
 from farlane.backend.device.sim.runtime.modules import SimFunction, SimModule
-from farlane.backend.device.sim.tasks import TaskManager
-from farlane.backend.memory.switching import Rule
 
 _READ_BYTES = 4 << 20  # of a copy to the host, for which the session has the device at once
-
-
-class Switching:
-    """What the sessions of a device share."""
-
-    def __init__(self, memory: int, rule: Rule) -> None:
-        self.manager = TaskManager()
-        self.physical = SharedPhysical(memory, rule)
-
-    def open(self, *arguments: Any) -> SwitchedContext:
-        """A session; the arguments are those of SimContext."""
-        return SwitchedContext(self, *arguments)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Of all sessions."""
-        return {"device_bytes": self.physical.size, **asdict(self.manager.counts), **asdict(self.physical.savings)}
 
 
 class SwitchedContext(SimContext):
     """See the module."""
 
     def __init__(self, switching: Switching, *arguments: Any) -> None:
+        self._switching = switching
         self._manager = switching.manager
         self._task = self._manager.new_task()
         super().__init__(*arguments)
@@ -86,18 +67,10 @@ class SwitchedContext(SimContext):
             super().reset()
 
     def counts(self) -> dict[str, int]:
-        turns, savings = self._task.counts, self._residency.savings
-        return super().counts() | {
-            "switches": turns.switches,
-            "device_wait_nanoseconds": turns.waited_nanoseconds,
-            "granules_saved": savings.granules,
-            "bytes_saved": savings.bytes_saved,
-            "bytes_restored": savings.bytes_restored,
-        }
+        return super().counts() | self._switching.counts(self._task, self._residency).brief()
 
     def report(self) -> dict[str, dict[str, int]]:
-        counts = {"priority": self._task.priority, **asdict(self._task.counts), **asdict(self._residency.savings)}
-        return {**super().report(), "switching": counts}
+        return {**super().report(), "switching": self._switching.counts(self._task, self._residency).report()}
 
     # Memory -----------------------------------------------------------------------------------------------------
     def allocate(self, address: int, size: int) -> None:

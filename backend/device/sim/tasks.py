@@ -11,9 +11,12 @@ A task gets it
 - when the last task has been between two operations for GRACE seconds, whatever the priorities are: its guest may be slow, or stopped;
 - from a task of its own priority, between two operations, when that one has had the device for SLICE seconds.
 
+A task that is a session of another process may keep the device between two operations. It is asked to leave it (`recall`) when another one waits, whatever the
+priorities are, and when it gets the device while others wait.
+
 A *switch* is that a task which still had work gave way to one of a higher priority. Other changes of the device's task are turns and no switches.
 
-Locking: one lock, held for bookkeeping alone. `stop` is called under it and must not call back.
+Locking: one lock, held for bookkeeping alone. `stop` and `recall` are called under it and must not call back.
 Source: docs/explanation/systems.md, S2 points 4 and 5.
 """
 
@@ -25,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 GRACE = 0.005
 SLICE = 0.1
@@ -55,15 +59,30 @@ class Task:
 
     Args:
         stop: asks the launch that runs to stop at the next block boundary.
+        recall: asks the task to leave the device once its operation has ended.
     """
 
     number: int
     priority: int = 0
     stop: Callable[[], None] = _nothing
+    recall: Callable[[], None] = _nothing
     counts: Turns = field(default_factory=Turns)
     turn: int = 0  # the number of the last turn that it had
     idle: bool = True
     interrupted: bool = False
+
+
+class Manager(Protocol):
+    """What a session asks: the task manager, or who asks that of another process (processes/client.py)."""
+
+    def new_task(self) -> Task: ...
+    def enter(self, task: Task) -> Task | None: ...
+    def leave(self, task: Task) -> None: ...
+    def step_aside(self, task: Task) -> Task | None: ...
+    def rest(self, task: Task) -> None: ...
+    def prioritize(self, task: Task, priority: int) -> None: ...
+    def set_stop(self, task: Task, stop: Callable[[], None]) -> None: ...
+    def interrupt(self, task: Task) -> None: ...
 
 
 class TaskManager:
@@ -110,6 +129,8 @@ class TaskManager:
         """
         with self._changed:
             if not any(other.priority > task.priority for other in self._waiting):
+                if self._waiting:
+                    task.recall()
                 return None
             self._leave()
             return self._wait(task)
@@ -131,6 +152,12 @@ class TaskManager:
         with self._changed:
             task.stop = stop
 
+    def recall(self) -> None:
+        """What the task inside knows of the device holds no longer: it is to enter anew."""
+        with self._changed:
+            if self._inside is not None:
+                self._inside.recall()
+
     def interrupt(self, task: Task) -> None:
         """Ends the task's waiting, now and later."""
         with self._changed:
@@ -147,8 +174,10 @@ class TaskManager:
         task.idle = task.interrupted
         began, waited = time.monotonic_ns(), False
         inside = self._inside
-        if inside is not None and inside.priority < task.priority:
-            inside.stop()
+        if inside is not None:
+            inside.recall()
+            if inside.priority < task.priority:
+                inside.stop()
         try:
             while delay := self._delay(task):
                 waited = True
@@ -169,6 +198,8 @@ class TaskManager:
 
     def _give(self, task: Task) -> Task | None:
         self._inside = task
+        if self._waiting:
+            task.recall()
         previous = self._current
         if previous is task:
             return None

@@ -17,6 +17,8 @@ from farlane.frontend.embedded import EmbeddedHost
 pytestmark = pytest.mark.native
 
 PROGRAMS = Path(__file__).parent / "programs"
+THREADS = ("--workers", "thread")
+PROCESSES = ("--workers", "process", "--confine", "off")  # confined ones write no reports
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +38,24 @@ def counts_of(folder: Path) -> tuple[dict[str, int], dict[int, dict[str, int]]]:
     return device, sessions
 
 
-@pytest.mark.parametrize("mode", ["calls", "loops"])
-@pytest.mark.parametrize("memory", [8, 64])
+@pytest.mark.parametrize(
+    ("memory", "mode", "workers"),
+    [
+        (8, "calls", THREADS),
+        (64, "calls", THREADS),
+        (8, "loops", THREADS),
+        (64, "loops", THREADS),
+        (8, "calls", PROCESSES),
+        (64, "loops", PROCESSES),
+    ],
+)
 def test_a_guest_gives_way_to_one_of_a_higher_priority(
-    memory: int, mode: str, giving: str, guest: Guest, tmp_path: Path
+    memory: int, mode: str, workers: tuple[str, ...], giving: str, guest: Guest, tmp_path: Path
 ) -> None:
     low, high = [giving, "3", "400", "4", "0"], [giving, "12", "3", "6", "5000"]
     alone = [guest.run(command, mode) for command in (low, high)]
     assert all(outcome.status == 0 for outcome in alone)
-    options = ("--shared-memory", f"{memory}M", "--session-reports", str(tmp_path))
+    options = ("--shared-memory", f"{memory}M", "--session-reports", str(tmp_path), *workers)
     with EmbeddedHost("sim", extra=options) as host, ThreadPoolExecutor(2) as threads:
         together = []
         for command, priority in ((low, "1"), (high, "6")):

@@ -10,6 +10,7 @@ import hashlib
 import random
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from farlane.backend.device.base import LEGACY_STREAM, LaunchShape, Rows
@@ -38,9 +39,11 @@ STEPS = (
 
 
 class Session:
-    """Runs `count` steps; `digest` is what it has read."""
+    """Runs `count` steps; `digest` is what it has read. `prioritize` takes its priorities; None: the device does."""
 
-    def __init__(self, device: SimDevice, seed: int, count: int) -> None:
+    def __init__(
+        self, device: SimDevice, seed: int, count: int, prioritize: Callable[[int], None] | None = None
+    ) -> None:
         self._source = random.Random(seed)
         self._waits = random.Random(seed + 1)  # not of what is computed
         self._count = count
@@ -50,7 +53,8 @@ class Session:
         self._live: dict[int, int] = {}
         self._end = 0
         self._digest = hashlib.sha256()
-        context.prioritize(self._waits.randrange(10))
+        self._say_priority = prioritize or context.prioritize
+        self._say_priority(self._waits.randrange(10))
 
     def run(self) -> str:
         context = self._context
@@ -147,7 +151,7 @@ class Session:
         time.sleep(self._waits.choice((0, 0.001, 0.01)))
 
     def _prioritize(self) -> None:
-        self._context.prioritize(self._waits.randrange(10))
+        self._say_priority(self._waits.randrange(10))
 
 
 def shared(granules: int) -> SimDevice:

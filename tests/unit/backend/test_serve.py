@@ -343,7 +343,7 @@ class TestDevices:
             ["--shared-memory", "4M", "--device-memory", "2M"],
             "sessions that share device memory have none of their own",
         ),
-        (["--shared-memory", "4M", "--workers", "process"], "which --workers process does not give them"),
+        (["--shared-memory", "3M", "--workers", "process"], "a device memory of 3145728 bytes is no multiple of 2 MiB"),
     ],
 )
 def test_memory_options_that_mean_nothing(options: list[str], told: str) -> None:

@@ -74,13 +74,15 @@ class Memory(Content):
         """
         self.quota = quota
         self._budget = budget
+        self._physical = physical or Physical(budget.limit)
         # Twice the quota, so that fragments of the guest's address space do not end it before its memory does.
         guest = -(-max(GUEST_BYTES, 2 * quota) // ALIGNMENT) * ALIGNMENT
         reservable = -(-RESERVABLE * budget.limit // ALIGNMENT) * ALIGNMENT
         try:
             if place is not None:
                 guest, reservable = place.size, 0
-            self.window = Window(guest + reservable + MODULE_BYTES, None if place is None else place.base)
+            size, file = guest + reservable + MODULE_BYTES, self._physical.file
+            self.window = Window(size, None if place is None else place.base, file)
             guest += reservable
         except MappingError as refused:
             if place is not None:
@@ -88,7 +90,7 @@ class Memory(Content):
                     MEMORY_ALLOCATION, f"its addresses, from {place.base:#x} on, are taken here: {refused.strerror}"
                 ) from None
             try:
-                self.window = Window(guest + MODULE_BYTES)
+                self.window = Window(guest + MODULE_BYTES, file=file)
             except MappingError as error:
                 raise CudaError(
                     MEMORY_ALLOCATION, f"the host's process has no room for another session: {error.strerror}"
@@ -100,7 +102,6 @@ class Memory(Content):
         self.room = Room(self.allocations.map, self.guest.base, guest, quota, budget=budget, pages=self.window.in_use)
         self._module_bytes = 0
         self._modules: dict[int, list[int]] = {}  # a module's base: where its parts start
-        self._physical = physical or Physical(budget.limit)
         self.space: Space | None = None
 
     def open_space(self, page_bytes: int = PAGE) -> Space:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +42,8 @@ class Physical:
 
     def __init__(self, size: int) -> None:
         self.size = -(-size // PAGE_2M) * PAGE_2M
+        #: What the window of this process's one session maps, where another process counts what it holds (processes/).
+        self.file: int | None = None
         self._frames: Frames | None = None  # made at the first use: most sessions have no space
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -67,10 +69,10 @@ class Physical:
             assert self._frames is not None
             self._frames.free(frames)
 
-    def end(self, number: int, frames: Sequence[int]) -> None:
-        """The space of this number has ended, which had these frames."""
+    def end(self, number: int, frames: Collection[int]) -> None:
+        """The space of this number has ended, which has these frames."""
         self.bind(number, ())
-        self.give(frames)
+        self.give(sorted(frames))
 
     def new_task(self) -> int:
         return next(self._numbers)
@@ -172,7 +174,7 @@ class Space:
 
     def close(self) -> None:
         """Gives the frames back."""
-        self._physical.end(self._task, sorted(self._frames))
+        self._physical.end(self._task, self._frames)
         self._frames.clear()
         self._view = SegmentView(0, self.page_bytes)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from farlane.backend.device.base import CudaError
-from farlane.backend.device.sim.memory.shared import SharedPhysical
-from farlane.backend.device.sim.tasks import Interrupted, Task, TaskManager
+from farlane.backend.device.sim.memory.shared import Shared
+from farlane.backend.device.sim.tasks import Interrupted, Manager, Task
 from farlane.backend.generated_errors import LAUNCH_FAILURE
 from farlane.backend.plane import Gate
 
@@ -20,7 +20,7 @@ from farlane.backend.plane import Gate
 class Turn:
     """Held by a session while it uses device memory: it has the device, and `close` may not give the memory back."""
 
-    def __init__(self, manager: TaskManager, physical: SharedPhysical, task: Task, gate: Gate) -> None:
+    def __init__(self, manager: Manager, physical: Shared, task: Task, gate: Gate) -> None:
         self._manager, self._physical = manager, physical
         self._task, self._gate = task, gate
         self._depth = 0  # of the session's one thread

@@ -28,7 +28,6 @@ from farlane.backend.jit.runtime.structures import PAGE_HELD
 from farlane.backend.plane import Pages
 from farlane.backend.system.mappings import (
     MADV_DONTDUMP,
-    MADV_DONTNEED,
     MADV_NOHUGEPAGE,
     MAP_ANONYMOUS,
     MAP_FAILED,
@@ -43,7 +42,6 @@ from farlane.backend.system.mappings import (
     PROT_READ,
     PROT_WRITE,
     MappingError,
-    checked,
     libc,
     mapped,
 )
@@ -72,17 +70,18 @@ def spread() -> None:
         _next_place = LOWEST + secrets.randbelow((HIGHEST - LOWEST) // ALIGNMENT) * ALIGNMENT
 
 
-def _reserve(size: int) -> int:
+def _reserve(size: int, file: int | None) -> int:
     """Reserves size bytes at the next free place and returns its address."""
     global _next_place
-    protection, flags = PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE
+    kind = MAP_PRIVATE | MAP_ANONYMOUS if file is None else MAP_SHARED
+    protection, flags = PROT_NONE, kind | MAP_NORESERVE | MAP_FIXED_NOREPLACE
     step = -(-size // ALIGNMENT) * ALIGNMENT
     with _placing:
         for _ in range((HIGHEST - LOWEST) // ALIGNMENT if step <= HIGHEST - LOWEST else 0):
             place = _next_place if _next_place + step <= HIGHEST else LOWEST
             _next_place = place + step
             # mmap's address may be refused (in use) or, by an old kernel, taken as a hint only.
-            address = libc.mmap(place, size, protection, flags, -1, 0)
+            address = libc.mmap(place, size, protection, flags, -1 if file is None else file, 0)
             if address == place:
                 return int(address)
             if address != MAP_FAILED:
@@ -109,10 +108,10 @@ def _reserve_at(place: int, size: int) -> int:
 class Window:
     """A reserved range [base, base + size) and what of it is there."""
 
-    def __init__(self, size: int, place: int | None = None) -> None:
-        """`place`: its base; None: the next free one."""
+    def __init__(self, size: int, place: int | None = None, file: int | None = None) -> None:
+        """`place`: its base; None: the next free one. `file`: what it maps, from its beginning on; None: memory of this process's own."""
         self.size = -(-size // GRANULE) * GRANULE
-        self.base = _reserve(self.size) if place is None else _reserve_at(place, self.size)
+        self.base = _reserve(self.size, file) if place is None else _reserve_at(place, self.size)
         libc.madvise(self.base, self.size, MADV_NOHUGEPAGE)
         libc.madvise(self.base, self.size, MADV_DONTDUMP)
         self.pages = self.size >> PAGE_SHIFT
@@ -133,7 +132,7 @@ class Window:
         )
         self.view: memoryview = self.bytes.data
         #: Mapped pages, and the system's memory behind them: kept by the plane.
-        self.in_use = Pages(self.base, self.size, self._flags_address)
+        self.in_use = Pages(self.base, self.size, self._flags_address, file)
         counts = (ctypes.c_uint16 * (self.size // GRANULE)).from_address(self.in_use.used_address)
         self._granules: npt.NDArray[np.uint16] = np.frombuffer(memoryview(counts), np.uint16)  # pages in use in each
         self._open = True
@@ -189,7 +188,7 @@ class Window:
     def hide(self, low: int, high: int) -> None:
         """Pages, by their numbers, that stay mapped and are held: gives their memory back to the system. They read as zero afterwards."""
         self.flags[low:high] = HELD
-        checked(libc.madvise(self.base + low * PAGE, (high - low) * PAGE, MADV_DONTNEED), "madvise")
+        self.in_use.discard(self.base + low * PAGE, (high - low) * PAGE)
 
     def show(self, start: int, size: int, elsewhere: int) -> None:
         """Whole mapped pages are at another address too from now on, which must be free. Raises MappingError; then nothing has changed."""

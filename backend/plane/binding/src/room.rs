@@ -147,9 +147,10 @@ fn refused(number: i32) -> PyErr {
 #[pymethods]
 impl Pages {
     #[new]
-    fn new(base: u64, size: u64, flags: usize) -> Self {
+    #[pyo3(signature = (base, size, flags, file = None))]
+    fn new(base: u64, size: u64, flags: usize, file: Option<i32>) -> Self {
         // SAFETY: the caller has reserved both, and uses this no longer than them.
-        Self { inner: Arc::new(unsafe { pages::Pages::new(base, size, flags as *mut u8) }) }
+        Self { inner: Arc::new(unsafe { pages::Pages::new(base, size, flags as *mut u8, file) }) }
     }
 
     #[getter]
@@ -163,6 +164,10 @@ impl Pages {
 
     fn unmap(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<()> {
         py.detach(|| self.inner.unmap(start, end)).map_err(refused)
+    }
+
+    fn discard(&self, start: u64, size: u64) -> PyResult<()> {
+        self.inner.discard(start, size).map_err(refused)
     }
 
     fn settle(&self, start: u64, end: u64) {

@@ -6,7 +6,7 @@
 //!
 //! A few small runs of freed pages keep their memory, so that a program that allocates and frees makes no system calls.
 //! Their flags forbid them like any other free page. They are cleared when they come into use again, and given back
-//! once there are too many.
+//! once there are too many. Where the window is a file of another process's, which counts what the file holds, none is kept.
 //!
 //! Source: docs/explanation/systems.md, S2 points 1 and 4; the design in docs/explanation/simulated-device/README.md.
 
@@ -39,6 +39,8 @@ pub struct Pages {
     base: u64,
     /// A byte for each page.
     flags: *mut u8,
+    /// What the window maps, from its beginning on; none: memory of this process's own.
+    file: Option<i32>,
     state: Mutex<State>,
 }
 
@@ -53,9 +55,9 @@ pub type Refused = i32;
 impl Pages {
     /// # Safety
     /// `[base, base + size)` is reserved for this, in whole granules, and `flags` has a byte of zero for each page of it. Neither is
-    /// used after their end.
+    /// used after their end. `file` is a descriptor that stays open, of what is mapped there as shared memory.
     #[must_use]
-    pub unsafe fn new(base: u64, size: u64, flags: *mut u8) -> Self {
+    pub unsafe fn new(base: u64, size: u64, flags: *mut u8, file: Option<i32>) -> Self {
         let granules = (size / GRANULE) as usize;
         let state = State {
             used: vec![0; granules].into(),
@@ -63,7 +65,7 @@ impl Pages {
             huge: vec![false; granules].into(),
             kept: Vec::with_capacity(KEPT_RUNS + 1),
         };
-        Self { base, flags, state: Mutex::new(state) }
+        Self { base, flags, file, state: Mutex::new(state) }
     }
 
     /// Where the numbers of pages in use lie, of each granule.
@@ -111,6 +113,18 @@ impl Pages {
         Ok(())
     }
 
+    /// Gives pages' memory back to the system. They read as zero afterwards.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn discard(&self, start: u64, size: u64) -> Result<(), Refused> {
+        let Some(file) = self.file else { return self.advise(start, size, libc::MADV_DONTNEED) };
+        let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let (offset, size) = ((start - self.base) as libc::off_t, size as libc::off_t);
+        // SAFETY: no memory of ours.
+        checked(unsafe { libc::fallocate(file, punch, offset, size) })
+    }
+
     /// Takes pages out of use.
     ///
     /// # Errors
@@ -131,7 +145,7 @@ impl Pages {
             return Ok(());
         }
         let first = pages.start / EACH;
-        if pages.len() <= KEPT_RUN && granules(&pages).len() == 1 && !state.huge[first] {
+        if self.file.is_none() && pages.len() <= KEPT_RUN && granules(&pages).len() == 1 && !state.huge[first] {
             self.keep(state, pages);
             return Ok(());
         }
@@ -139,7 +153,7 @@ impl Pages {
         state.huge[granules(&pages)].fill(false);
         let (low, high) = (granules(&pages).start * EACH, granules(&pages).end * EACH);
         self.give_back(state, |run| low <= run.start && run.start < high);
-        self.advise(start, end - start, libc::MADV_DONTNEED)?;
+        self.discard(start, end - start)?;
         let emptied: Vec<usize> = granules(&pages).filter(|&granule| state.used[granule] == 0).collect();
         self.close(&mut state.open, &emptied);
         Ok(())
@@ -227,7 +241,7 @@ impl Pages {
         ended.sort_unstable_by_key(|run| run.start);
         for run in &ended {
             // A failure leaves memory that the flags forbid.
-            let _ = self.advise(self.base + run.start as u64 * PAGE, run.len() as u64 * PAGE, libc::MADV_DONTNEED);
+            let _ = self.discard(self.base + run.start as u64 * PAGE, run.len() as u64 * PAGE);
         }
         let mut emptied: Vec<usize> = ended.iter().map(|run| run.start / EACH).collect();
         emptied.dedup();

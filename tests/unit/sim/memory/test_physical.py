@@ -99,7 +99,7 @@ def test_the_devices_memory_bounds_all_sessions() -> None:
 
 
 def test_the_window_is_smaller_where_there_are_no_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    def limited(size: int, place: int | None = None) -> Window:
+    def limited(size: int, place: int | None = None, file: int | None = None) -> Window:
         if size > 100 << 30:
             raise MappingError(12, "no room")
         return Window(size)

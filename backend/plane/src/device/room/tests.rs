@@ -21,7 +21,7 @@ impl Window {
         let base = (place as u64).next_multiple_of(GRANULE);
         let mut flags = vec![0_u8; (size / PAGE) as usize].into_boxed_slice();
         // SAFETY: both stay as long as the window.
-        let pages = unsafe { Pages::new(base, size, flags.as_mut_ptr()) };
+        let pages = unsafe { Pages::new(base, size, flags.as_mut_ptr(), None) };
         let budget = Arc::new(Budget::new(size));
         let limits = Limits { base, size, alignment: 1, count: 1000 };
         let allocations = Arc::new(Allocations::new(Arc::default()));

@@ -1,0 +1,1 @@
+"""Sessions that give way to each other, each in a process of its own: the books are the listening process's."""
