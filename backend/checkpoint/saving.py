@@ -30,7 +30,7 @@ class Captured(NamedTuple):
 
 def send_ahead(session: Session, reader: Reader) -> None:
     """Memory as it is now, while the session runs."""
-    reader.read(session.resources.context.mapped())
+    reader.read(session.resources.context)
 
 
 def capture(session: Session, call: Call, offers: Offers, reader: Reader) -> Captured:
@@ -64,7 +64,7 @@ def capture(session: Session, call: Call, offers: Offers, reader: Reader) -> Cap
         saved.replay.decided_slice, saved.replay.decided_answer = replay.decided
     _device(saved.device, context, replay.nanoseconds)
     _objects(saved, resources, offers)
-    runs = reader.read(resources.context.mapped())
+    runs = reader.read(resources.context)
     saved.pages.extend(_run(run) for run in runs)
     return Captured(saved, count_of(runs))
 

@@ -84,6 +84,11 @@ class Streams:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
         return self._driver.elapsed_ms(start.handle, end.handle)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether an event has a time that may be asked for."""
+        return any(event.timed and event.nanoseconds is not None for event in self._events)
+
     def handles(self) -> list[int]:
         """Of all streams that are there."""
         return [LEGACY, *(stream.handle for stream in self._streams)]
