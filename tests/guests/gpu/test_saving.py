@@ -117,7 +117,7 @@ def test_a_restored_session_has_all_that_it_had(baseline: dict[str, int], tmp_pa
         # The next save writes what has changed: two pages.
         with pytest.raises(command.Failed, match="events whose times may be asked for"):
             save(second, "s1", saved)
-        guest.does(encode("EVENT_DESTROY", 17))
+        guest.does(encode("EVENT_DESTROY", 17, 0))
         again = save(second, "s1", saved)
         assert (again.pages, again.sent) == (4, 2)
         assert value_of(guest) == 1066
