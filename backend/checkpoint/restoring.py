@@ -129,7 +129,7 @@ def _timeline(resources: Resources, saved: pb.SavedSession) -> None:
                     raise Unsaveable(
                         "an event was recorded before this machine was started: it cannot be restored here"
                     )
-                made.nanoseconds = event.recorded - since
+                made.give(event.recorded - since)
             reservation.fill(made)
 
 

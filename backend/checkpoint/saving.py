@@ -122,7 +122,7 @@ def _objects(saved: pb.SavedSession, resources: Resources, offers: Offers) -> No
     since = time.time_ns() - time.monotonic_ns()  # of the clock that events are recorded by
     for handle in resources.events.live():
         event = resources.events.get(handle)
-        recorded = event.nanoseconds
+        recorded = resources.context.recorded_at(event)
         saved.events.add(
             handle=handle, timed=event.timed, recorded=None if recorded is None else max(1, recorded + since)
         )

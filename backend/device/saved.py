@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from farlane.backend.device.base import Context, Window
+    from farlane.backend.plane import Event
 
 #: Gives memory's content; of memory that has ended meanwhile less, or none.
 Fetch = Callable[[int, int], bytes]
@@ -67,6 +68,10 @@ class Saveable:
     def restore(self, saved: SavedContext) -> None:
         """Of a context that `Device.reopen_context` makes. Raises Unsaveable."""
         raise NotImplementedError
+
+    def recorded_at(self, event: Event) -> int | None:
+        """When it was, on the monotonic clock; None: never. After `save`."""
+        return event.nanoseconds
 
     def mapped(self) -> list[tuple[int, int]]:
         """Start and end of the runs of pages that hold content, of a context that can be saved."""

@@ -29,7 +29,7 @@ from farlane.backend.device.gpu.work.repeats import Choice, Repeater
 from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.generated_errors import LAUNCH_FAILURE
-from farlane.backend.plane import Cuda, Direct, Ranges
+from farlane.backend.plane import Cuda, Direct, Event, Ranges
 
 T = TypeVar("T")
 
@@ -102,6 +102,7 @@ class Lifetime(Context):
         self._modules: set[GpuModule] = set()
         self._limits: dict[int, int] = {}  # that the guest has set
         self._restored: list[tuple[int, int]] = []  # whole pages of a restored session
+        self._times: dict[Event, int] = {}  # of its events, when it was saved last
 
     def _enter(self) -> None:
         """Makes the CUDA context this thread's."""

@@ -5,7 +5,8 @@ of them first. Then the device has allocations, modules, streams and events. Loo
 is reserved at the other host, so that addresses stay; where the driver has it in use, the session is refused there.
 
 What is refused: what the driver keeps at addresses of its own, where it cannot be read or had again (variables of
-modules, the heap of kernels, arrays), and times of events, which cannot be given to it.
+modules, the heap of kernels, arrays). An event's time is saved as a time of day; the driver knows nothing of it afterwards
+(streams.py).
 
 One thread at a time, as all of a session's calls.
 Source: docs/adr/0015-a-session-is-data.md.
@@ -22,6 +23,7 @@ from farlane.backend.device.gpu.driver.errors import translated
 from farlane.backend.device.gpu.lifetime import Lifetime
 from farlane.backend.device.gpu.memory.window import Mapped
 from farlane.backend.device.saved import Fetch, SavedContext, Unsaveable
+from farlane.backend.plane import Event
 
 PAGE = 4096
 
@@ -31,7 +33,7 @@ class Saving(Lifetime):
 
     def save(self) -> SavedContext:
         try:
-            self._wait()
+            self._times = self._waited()
         except CudaError as error:
             raise Unsaveable(f"its context is lost by an error: {error.message}") from None
         self._require()
@@ -48,9 +50,11 @@ class Saving(Lifetime):
         )
 
     @translated
-    def _wait(self) -> None:
+    def _waited(self) -> dict[Event, int]:
+        """No work runs any more; when its events were done."""
         self._enter()
         self._watched(self._driver.synchronize)
+        return self._streams.all_times()
 
     def _require(self) -> None:
         """Raises Unsaveable."""
@@ -62,8 +66,9 @@ class Saving(Lifetime):
             raise Unsaveable(
                 "a module of it has variables, or kernels that allocate memory, which the driver keeps at places of its own"
             )
-        if self._streams.has_times:
-            raise Unsaveable("it has events whose times may be asked for (cudaEventRecord), and these are the driver's")
+
+    def recorded_at(self, event: Event) -> int | None:
+        return self._times.get(event, event.nanoseconds)
 
     def restore(self, saved: SavedContext) -> None:
         if saved.areas or saved.heap is not None or saved.workspace:

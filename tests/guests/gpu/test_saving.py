@@ -22,7 +22,9 @@ from saving_host import Guest, save, serving, write
 from waiting import eventually
 
 PAGE = 4096
-DISABLE_TIMING = 2
+DISABLE_TIMING = 2  # of cudaEventCreateWithFlags
+STACK_SIZE = 0  # cudaLimit
+MAX_DYNAMIC_SHARED = 8  # cudaFuncAttribute
 MIX = b"""
 .version 7.5
 .target sm_75
@@ -78,6 +80,14 @@ def filled(served: Any) -> Guest:
     return guest
 
 
+def elapsed(guest: Guest, start: int, end: int) -> float:
+    """Milliseconds."""
+    results = guest.does(encode("EVENT_ELAPSED", start, end, 1, 0)).results
+    assert struct.unpack_from("<i", results, 12) == (0,)
+    found: float = struct.unpack_from("<f", results, 16)[0]
+    return found
+
+
 def value_of(guest: Guest) -> int:
     guest.does(encode("STREAM_SYNCHRONIZE", 16, 1))
     found: int = struct.unpack("<I", guest.read(guest.base + PAGE, 4))[0]
@@ -90,6 +100,9 @@ def test_a_restored_session_has_all_that_it_had(baseline: dict[str, int], tmp_pa
         guest = filled(first)
         # What was issued last still runs when the session pauses: streams are late.
         guest.does(launch(guest.base + PAGE, 5, 16))
+        guest.does(encode("EVENT_CREATE", 18, 0), encode("EVENT_CREATE", 19, 0), encode("EVENT_RECORD", 18, 1, 0, 0))
+        guest.does(encode("EVENT_RECORD", 19, 1, 0, 0), encode("EVENT_SYNCHRONIZE", 19, 1))
+        between = elapsed(guest, 18, 19)
         figures = save(first, "s1", saved, leave=True)
         assert (figures.pages, figures.sent) == (4, 4), "no page of zeros"
         eventually(lambda: not first.host.sessions)
@@ -114,10 +127,13 @@ def test_a_restored_session_has_all_that_it_had(baseline: dict[str, int], tmp_pa
         )
         assert value_of(guest) == (116 * 3 + 7) * 3 + 1
         assert guest.read(guest.base + 16, 4) == b"kept"
+        # Two events of before; one of before and one of now; two of now, which the driver knows.
+        assert elapsed(guest, 18, 19) == pytest.approx(between, abs=0.1)
+        assert 0 < elapsed(guest, 18, 17) < 600_000
+        assert elapsed(guest, 17, 18) < 0
+        guest.does(encode("EVENT_RECORD", 18, 1, 0, 0), encode("EVENT_SYNCHRONIZE", 18, 1))
+        assert 0 <= elapsed(guest, 17, 18) < 600_000
         # The next save writes what has changed: two pages.
-        with pytest.raises(command.Failed, match="events whose times may be asked for"):
-            save(second, "s1", saved)
-        guest.does(encode("EVENT_DESTROY", 17, 0))
         again = save(second, "s1", saved)
         assert (again.pages, again.sent) == (4, 2)
         assert value_of(guest) == 1066
@@ -163,12 +179,11 @@ def test_what_the_driver_keeps_is_refused(bench: Any) -> None:
     with pytest.raises(Unsaveable, match="variables, or kernels that allocate memory"):
         context.save()
     context.unload_module(module)
-    event = context.create_event(0)
-    context.save()
-    context.record_event(event, bench.stream, 0)
-    with pytest.raises(Unsaveable, match="events whose times may be asked for"):
-        context.save()
-    context.destroy_event(event)
+    context.set_limit(STACK_SIZE, 2048)
+    assert context.save().limits == {STACK_SIZE: 2048}
+    function = context.function(context.load_module(MIX), "mix")
+    context.set_function_attribute(function, MAX_DYNAMIC_SHARED, 4096)
+    assert function.max_dynamic_shared == 4096
     context.allocate(bench.base, 512 * 6)
     texels = Texels(Resource.ARRAY, bench.base, (20, 6, 1), 512, 512 * 6, 4, 1, ChannelKind.FLOAT, (20, 6, 0), 2)
     surface = context.create_object(ObjectDescription(texels, None))
