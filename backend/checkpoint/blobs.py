@@ -1,16 +1,17 @@
 """Content by digest: what of a session is large, and is stored and sent once.
 
-Owns the digest, the division of device memory into pages, and which pages are not stored (those that are zero). Memory
-is read through the process's own file of it, for a session may run meanwhile and end an allocation: what is not there
-any more reads as nothing. What is read so, while it runs, is only sent ahead; it is read again when the session pauses.
+Owns the digest, the division of device memory into pages, and which pages are not stored (those that are zero). How
+memory is read is the device's (`Saveable.reading`). What is read while a session runs may end meanwhile, and then reads
+as nothing: it is only sent ahead, and read again when the session pauses.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+from farlane.backend.device.saved import Fetch, Saveable
 
 PAGE = 4096
 DIGEST_BYTES = 32
@@ -66,24 +67,18 @@ class Reader:
         self._keeps = keeps
         self._seen: dict[int, tuple[bytes, list[Run]]] = {}
 
-    def read(self, mapped: Sequence[tuple[int, int]]) -> list[Run]:
-        """The pages of these ranges that are not zero."""
+    def read(self, context: Saveable) -> list[Run]:
+        """The pages of its memory that are not zero."""
         runs: list[Run] = []
-        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            for start, end in mapped:
+        with context.reading() as fetch:
+            for start, end in context.mapped():
                 for place in range(start, end, _PIECE):
-                    for run in self._piece(memory, place, min(_PIECE, end - place)):
+                    for run in self._piece(fetch, place, min(_PIECE, end - place)):
                         _add(runs, run)
-        finally:
-            os.close(memory)
         return runs
 
-    def _piece(self, memory: int, place: int, size: int) -> list[Run]:
-        try:
-            piece = os.pread(memory, size, place)
-        except OSError:  # it has ended meanwhile
-            return []
+    def _piece(self, fetch: Fetch, place: int, size: int) -> list[Run]:
+        piece = fetch(place, size)
         if piece == _ZERO_PIECE:
             return []
         before, runs = self._seen.get(place, (b"", []))

@@ -66,8 +66,9 @@ def _send(
     session, call, pausing = source
     sender = Sender(lambda blobs: talk.send(pb.SavePart(blobs=blobs).SerializeToString()))
     offers = Offers(sender.add, known)
-    reader = Reader(offers, keeps=begin.rounds > 0)
-    for _ in range(min(begin.rounds, _ROUNDS)):
+    rounds = min(begin.rounds, _ROUNDS) if session.resources.context.reads_ahead else 0
+    reader = Reader(offers, keeps=rounds > 0)
+    for _ in range(rounds):
         before = offers.pages
         send_ahead(session, reader)
         sender.flush()

@@ -22,6 +22,7 @@ from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.resources import Module, Resources, Variable
 from farlane.v1 import checkpoint_pb2 as pb
 
+SIMULATED = "sim"  # the kind of all that were saved before it was said
 _NON_BLOCKING, _DISABLE_TIMING = 1, 2
 _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTERS = 8, 14  # cudaFuncAttribute
 
@@ -52,7 +53,12 @@ def restore(name: str, device: Device, store: ImageStore, most: int, saved: pb.S
     """
     if saved.tape_version not in TAPE_VERSIONS:
         raise Unsaveable(f"its guest speaks version {saved.tape_version} of the tape, and this host does not")
-    capability = ".".join(map(str, device.describe().compute_capability))
+    description = device.describe()
+    if (saved.backend or SIMULATED) != description.backend:
+        raise Unsaveable(
+            f"its device is of the kind {(saved.backend or SIMULATED)[:32]!r}, and this host's of the kind {description.backend!r}"
+        )
+    capability = ".".join(map(str, description.compute_capability))
     if saved.capability != capability:
         raise Unsaveable(f"its device has compute capability {saved.capability}, and this host's has {capability}")
     if saved.quota > most or saved.payload_bytes > CACHE_BYTES:
@@ -123,7 +129,7 @@ def _timeline(resources: Resources, saved: pb.SavedSession) -> None:
                     raise Unsaveable(
                         "an event was recorded before this machine was started: it cannot be restored here"
                     )
-                made.nanoseconds = event.recorded - since
+                made.give(event.recorded - since)
             reservation.fill(made)
 
 

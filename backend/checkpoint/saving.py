@@ -30,7 +30,7 @@ class Captured(NamedTuple):
 
 def send_ahead(session: Session, reader: Reader) -> None:
     """Memory as it is now, while the session runs."""
-    reader.read(session.resources.context.mapped())
+    reader.read(session.resources.context)
 
 
 def capture(session: Session, call: Call, offers: Offers, reader: Reader) -> Captured:
@@ -64,7 +64,7 @@ def capture(session: Session, call: Call, offers: Offers, reader: Reader) -> Cap
         saved.replay.decided_slice, saved.replay.decided_answer = replay.decided
     _device(saved.device, context, replay.nanoseconds)
     _objects(saved, resources, offers)
-    runs = reader.read(resources.context.mapped())
+    runs = reader.read(resources.context)
     saved.pages.extend(_run(run) for run in runs)
     return Captured(saved, count_of(runs))
 
@@ -122,7 +122,7 @@ def _objects(saved: pb.SavedSession, resources: Resources, offers: Offers) -> No
     since = time.time_ns() - time.monotonic_ns()  # of the clock that events are recorded by
     for handle in resources.events.live():
         event = resources.events.get(handle)
-        recorded = event.nanoseconds
+        recorded = resources.context.recorded_at(event)
         saved.events.add(
             handle=handle, timed=event.timed, recorded=None if recorded is None else max(1, recorded + since)
         )

@@ -30,6 +30,7 @@ from farlane.backend.host.queue import Patience, Queue
 from farlane.backend.host.remote import Processes, RemoteSession
 from farlane.backend.host.session import HIGHEST_PRIORITY, Session, priority_of
 from farlane.backend.host.spans import Arrival, Sink
+from farlane.backend.host.turns import Turns
 from farlane.backend.objects.images import ImageStore, SessionImages
 from farlane.backend.objects.payloads import CACHE_BYTES
 from farlane.backend.objects.resources import Resources
@@ -80,6 +81,7 @@ class Host:
         fairness: shares the device's time; None: sessions take what they get.
         guest_terms: of guests without a token.
         """
+        self.turns = Turns()  # of guests that come, until each knows where its session is: here all at once
         self.device = device
         self.descriptions = [device.describe()] if isinstance(device, Device) else list(device.descriptions)
         self.description = self.descriptions[0]

@@ -312,8 +312,16 @@ class Event:
     def alive(self) -> bool: ...
     def end(self) -> None:
         """It has been destroyed."""
-    nanoseconds: int | None
-    """On the monotonic clock; None: never. Only a number may be stored."""
+    @property
+    def nanoseconds(self) -> int | None:
+        """When it was recorded, on the monotonic clock; None: never."""
+
+    @property
+    def given(self) -> bool:
+        """Whether this was given to it, so that a driver knows nothing of it."""
+
+    def give(self, nanoseconds: int) -> None:
+        """It was recorded then: on another host, or by compiled code, which says when."""
 
     def record(self) -> None:
         """It is now."""

@@ -155,6 +155,7 @@ class Checkpoints:
         saved.program, saved.pid = ("", 0) if guest is None else (guest.program, guest.pid)
         saved.tape_version = entry.admission.tape_version
         saved.capability = ".".join(map(str, entry.admission.device.compute_capability))
+        saved.backend = entry.admission.device.backend
         saved.quota, saved.payload_bytes = entry.admission.quota, entry.admission.payload_bytes
         saved.ClearField("process")
         if entry.process is not None:

@@ -96,7 +96,8 @@ class Service:
         status, details = int(Status.INTERNAL), "internal error of the host"
         try:
             if call.method == OPEN:
-                status, details = self._open_session(call)
+                with self._host.turns:
+                    status, details = self._open_session(call)
             elif call.method in CALLS:
                 status, details = self.checkpoints.serve(call)
             elif call.method == DESCRIBE:
@@ -143,7 +144,7 @@ class Service:
             self._host.refused(refused)
             call.send(messages.write_refusal(refused), flush=False)
             return Status.OK, ""
-        data = call.receive(FIRST_MESSAGE_SECONDS)
+        data = self._first_message(call)
         if data is None:
             return Status.OK, ""
         first = message_of(data)
@@ -162,6 +163,13 @@ class Service:
             self._host.refused(refused)
             call.send(messages.write_refusal(refused), flush=False)
             return Status.OK, ""
+
+    def _first_message(self, call: Call) -> Tape | bytes | None:
+        try:
+            return call.receive(0)
+        except TimeoutError:  # it is on its way
+            with self._host.turns.given_away():
+                return call.receive(FIRST_MESSAGE_SECONDS)
 
     def _resume_session(self, call: Call, grant: Grant, shown: messages.Resume) -> tuple[int, str]:
         """The session goes on with this call's connection, until that breaks in turn. Raises Refused: there is none."""

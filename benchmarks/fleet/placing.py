@@ -4,9 +4,11 @@
     .cache/fleet/bin/python benchmarks/fleet/placing.py [--hosts 16] [--at-once 1 40 200]
 
 First it asks the roster as a gateway does, over the line that a gateway has, and by Ray's calls, which gateways have used before.
-Guests are Hellos by hand on open connections: no program is started, and no session opened. Prints for each number at once the
-gateway's own time and the guests', how long as many bare TCP connections to one process take that answers a byte, and what
-processor time a placement costs the gateway and the roster: on a machine that does other work, times wait for processors.
+Guests are Hellos by hand on open connections: no program is started, and no session opened. Prints for each number at once what a
+placement takes at the gateway from the guest's turn on, how long guests wait for their turn, and for how long from their Hello to
+the answer; how long as many bare TCP connections to one process take that answers a byte; and what processor time a placement costs
+the gateway and the roster: on a machine that does other work, times wait for processors. Each line is measured twice, by turns: with
+a gateway that lets all guests in at once (which gateways did before), and with one that lets in as many as gateways do.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import multiprocessing
 import os
 import socket
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,9 +32,13 @@ from typing import Any
 import grpc
 import grpc.aio
 import ray
-from cluster import Gateway, placing, worked
+from cluster import Gateway, worked
+from farlane.backend.commands.serve import SWITCH_SECONDS
+from farlane.backend.server.edge import Edge
+from farlane.backend.server.endpoint import TcpEndpoint
 from farlane.fleet.cluster import cluster as fleets
 from farlane.fleet.cluster.batching import Batches
+from farlane.fleet.gateway import gateway as gateways
 from farlane.fleet.gateway.roster import percentiles
 from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
@@ -39,11 +47,10 @@ from ray.cluster_utils import Cluster
 
 PORT = 17073
 STORE_BYTES = 80 << 20
-SETTLE_SECONDS = 2.0
 START_SECONDS = 240.0  # for the hosts
 Asked = tuple[Request, Limits]
 ASKED = 1000  # questions to the roster, by each way
-LEAST = 200  # sessions of each number at once
+LEAST = 400  # sessions of each number at once
 OPEN = "/farlane.v1.SessionService/Open"
 HELLO = pb.GuestMessage(
     hello=pb.Hello(tape_version_min=1, tape_version_max=6, program="t", mode="calls", follows=True)
@@ -138,6 +145,49 @@ def _compare_ways(fleet: fleets.Cluster, roster: int, numbers: Sequence[int]) ->
             )
 
 
+class Led:
+    """A gateway in a process of its own, which lets so many guests in at once."""
+
+    def __init__(self, address: str, at_once: float) -> None:
+        self._ours, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=_lead, args=(theirs, address, at_once), daemon=True
+        )
+        self._process.start()
+        self.url: str = self._ours.recv()
+
+    @property
+    def worked(self) -> float:
+        assert self._process.pid is not None
+        return worked(self._process.pid)
+
+    def times(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Milliseconds by percentile: of placements from their turn on, and of waiting for that. Since this was last asked."""
+        self._ours.send(True)
+        placing, turn = self._ours.recv()
+        return placing, turn
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _lead(pipe: Connection, address: str, at_once: float) -> None:
+    sys.setswitchinterval(SWITCH_SECONDS)
+    fleets.connect(address)
+    fleet = fleets.Cluster()
+    gateway = gateways.Gateway(fleet, fleet.descriptions(START_SECONDS), quota=1 << 20, at_once=at_once)
+    edge = Edge(gateway)
+    (endpoint,) = edge.listen([TcpEndpoint("127.0.0.1", 0)])
+    gateway.gate = edge.gate
+    pipe.send(str(endpoint))
+    while pipe.recv():
+        found = gateway.placing_percentiles, gateway.turn_percentiles
+        pipe.send([{name: 1000 * seconds for name, seconds in each.items()} for each in found])
+        gateway._placing.clear()
+        gateway.turns.waits.clear()
+
+
 def _roster() -> int:
     """Its process, by the name that Ray gives it."""
     for entry in Path("/proc").iterdir():
@@ -158,6 +208,37 @@ async def _connections(port: int, at_once: int) -> list[float]:
         return seconds
 
     return list(await asyncio.gather(*(connect() for _ in range(at_once))))
+
+
+def _compare(settings: dict[str, Led], at_once: int, port: int, roster: int) -> None:
+    """Prints a line for each; they are measured by turns."""
+    guests: dict[str, list[float]] = {name: [] for name in settings}
+    costs = {name: [0.0, 0.0] for name in settings}
+    bare: list[float] = []
+    for gateway in settings.values():
+        gateway.times()
+    for _ in range(-(-LEAST // at_once)):
+        for name, gateway in settings.items():
+            before = gateway.worked, worked(roster)
+            guests[name] += asyncio.run(_guests(gateway.url, at_once))
+            costs[name][0] += gateway.worked - before[0]
+            costs[name][1] += worked(roster) - before[1]
+        bare += asyncio.run(_connections(port, at_once))
+    first = ""
+    for name, gateway in settings.items():
+        placing, turn = gateway.times()
+        told, other = percentiles(guests[name]), percentiles(bare)
+        own, theirs = (1000 * cost / len(guests[name]) for cost in costs[name])
+        first = first or name
+        faster = statistics.median(guests[first]) / statistics.median(guests[name])
+        cheaper = sum(costs[first]) / max(1e-9, sum(costs[name]))
+        print(
+            f"{at_once:>8}  {name:<8}{placing['50']:>8.2f}; {placing['99']:<6.1f}{turn['50']:>8.2f}; {turn['99']:<6.1f}"
+            f"{1000 * told['50']:>10.1f}; {1000 * told['99']:<6.1f}{faster:>7.2f}"
+            f"{1000 * other['50']:>10.1f}; {1000 * other['99']:<6.1f}{own:>9.2f}{theirs:>8.2f}{cheaper:>7.2f}"
+            f"{os.getloadavg()[0]:>6.0f}",
+            flush=True,
+        )
 
 
 def main() -> int:
@@ -192,33 +273,20 @@ def main() -> int:
     port = ours.recv()
     roster = _roster()
     _compare_ways(fleet, roster, arguments.at_once)
-    print(f"{arguments.hosts} hosts; milliseconds: median; 99 %; processor time of each placement")
     print(
-        f"{'at once':>8}{'at the gateway':>18}{'guest: Hello to answer':>26}{'bare connection':>20}{'ratio':>8}"
-        f"{'gateway':>9}{'roster':>8}{'load':>6}"
+        f"{arguments.hosts} hosts; milliseconds: median; 99 %; processor time of each placement, ratios to all at once"
     )
+    print(
+        f"{'at once':>8}  {'let in':<8}{'placing':>16}{'wait for turn':>16}{'Hello to answer':>18}{'ratio':>7}"
+        f"{'bare connection':>18}{'gateway':>9}{'roster':>8}{'ratio':>7}{'load':>6}"
+    )
+    settings = {"all": Led(cluster.address, math.inf), f"{gateways.AT_ONCE}": Led(cluster.address, gateways.AT_ONCE)}
+    for each in settings.values():
+        asyncio.run(_guests(each.url, 1))
     for at_once in arguments.at_once:
-        gateway = Gateway("gateway", cluster.address, PORT, quota=1 << 20)
-        time.sleep(SETTLE_SECONDS)
-        guests: list[float] = []
-        bare: list[float] = []
-        asyncio.run(_guests(gateway.url, 1))
-        before = gateway.worked, worked(roster)
-        while len(guests) < LEAST:
-            guests += asyncio.run(_guests(gateway.url, at_once))
-            bare += asyncio.run(_connections(port, at_once))
-        costs = [
-            1000 * (now - then) / len(guests)
-            for now, then in zip((gateway.worked, worked(roster)), before, strict=True)
-        ]
-        own, told, other = placing(PORT), percentiles(guests), percentiles(bare)
-        print(
-            f"{at_once:>8}{own['50']:>10.1f}; {own['99']:<6.1f}{1000 * told['50']:>15.1f}; {1000 * told['99']:<9.1f}"
-            f"{1000 * other['50']:>11.1f}; {1000 * other['99']:<7.1f}"
-            f"{statistics.median(guests) / statistics.median(bare):>8.1f}{costs[0]:>9.1f}{costs[1]:>8.1f}{os.getloadavg()[0]:>6.0f}",
-            flush=True,
-        )
-        gateway.stop()
+        _compare(settings, at_once, port, roster)
+    for each in settings.values():
+        each.stop()
     server.kill()
     fleet.stop()
     ray.shutdown()

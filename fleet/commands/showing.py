@@ -132,14 +132,15 @@ class _Collector(Collector):
         for reason, count in self._gateway.totals([]).refused.items():
             refused.add_metric([reason], count)
         yield refused
-        placing = GaugeMetricFamily(
-            "farlane_fleet_gateway_placing_seconds",
-            "Time that this gateway's recent placements took where no guest had to wait",
-            labels=["percentile"],
-        )
-        for name, seconds in self._gateway.placing_percentiles.items():
-            placing.add_metric([name], seconds)
-        yield placing
+        for name, help_, times in (
+            ("placing", "Time that this gateway's recent placements took, from the guest's turn on, without waiting for room",
+             self._gateway.placing_percentiles),
+            ("turn", "Time that guests of this gateway waited for their turn", self._gateway.turn_percentiles),
+        ):  # fmt: skip
+            family = GaugeMetricFamily(f"farlane_fleet_gateway_{name}_seconds", help_, labels=["percentile"])
+            for percentile, seconds in times.items():
+                family.add_metric([percentile], seconds)
+            yield family
 
 
 class MetricsPage:

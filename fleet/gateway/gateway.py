@@ -16,6 +16,7 @@ import math
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -29,6 +30,7 @@ from farlane.backend.host.host import Admission, Host
 from farlane.backend.host.queue import Patience
 from farlane.backend.host.queue import Place as Shown
 from farlane.backend.host.session import priority_of
+from farlane.backend.host.turns import Turns
 from farlane.backend.security.gate import Gate
 from farlane.backend.security.tickets import Ticket, seal
 from farlane.backend.security.tokens import DIGEST_LENGTH, digest_of
@@ -43,6 +45,7 @@ REACH_SECONDS = 3.0  # for a host to take a connection; one that is lost is trie
 FRESH_SECONDS = 0.05  # for a host that has taken a connection: guests that come together are led to it by one look
 LOOK_SECONDS = 0.2  # between two looks at the queue, while guests wait
 JUDGE_SECONDS = 0.5  # between two looks at who may still stay
+AT_ONCE = 4  # guests that are worked for; those that wait for the roster, for a host or for room do not count
 ATTEMPTS = 3  # to find a host that is there
 GUESTS = "guests"  # the owner of sessions of guests without a token
 _OLD = (
@@ -104,7 +107,8 @@ class Gateway(Host):
         descriptions: of the devices that the fleet's hosts have.
         quota: device memory that a session reserves, where its token says nothing.
         load: device seconds in a second that a session is expected to use.
-        calls: guests that are admitted, or wait, at once.
+        calls: guests that are there at once: admitted, waiting for their turn or for room.
+        at_once: guests that are admitted at once; the others wait for their turn.
     """
 
     def __init__(
@@ -116,10 +120,12 @@ class Gateway(Host):
         load: float = 0.1,
         calls: int = 256,
         guest_priority: int = 0,
+        at_once: float = AT_ONCE,
     ) -> None:
         super().__init__(_Nothing(descriptions), quota=quota, session_limit=calls, guest_priority=guest_priority)
         self.gate: Gate | None = None  # of the endpoint, where that is encrypted
-        self._placing: list[float] = []  # seconds that recent placements took, without waiting
+        self._placing: deque[float] = deque(maxlen=RECENT)  # seconds that recent placements took, without waiting
+        self.turns = Turns(at_once)
         self._fleet = fleet
         self._load = load
         self._guests: dict[int, _Guest] = {}
@@ -135,7 +141,13 @@ class Gateway(Host):
 
     @property
     def placing_percentiles(self) -> dict[str, float]:
-        return percentiles(self._placing)
+        """Seconds that recent placements took, from their turn on; without waiting for room."""
+        return percentiles(list(self._placing))
+
+    @property
+    def turn_percentiles(self) -> dict[str, float]:
+        """Seconds that recent guests waited for their turn."""
+        return percentiles(list(self.turns.waits))
 
     @property
     def waiting(self) -> int:
@@ -180,7 +192,7 @@ class Gateway(Host):
                 continue
             ticket = self._ticket(place, request, terms, applicant)
             if not waited:
-                self._placing = [*self._placing[-(RECENT - 1) :], time.perf_counter() - began]
+                self._placing.append(time.perf_counter() - began)
             log.info("session %d of %s goes to %s", place.number, request.owner, place.host)
             raise Elsewhere(ticket.name, place.target.url, seal(ticket, place.target.key), place.target.certificate)
         raise Refused(Reason.BUSY, f"{ATTEMPTS} hosts of the fleet took no session: try again")
@@ -196,7 +208,8 @@ class Gateway(Host):
             return
         found = hosturl.parse(url)
         assert isinstance(found, hosturl.TcpUrl)
-        socket.create_connection((found.host, found.port), REACH_SECONDS).close()
+        with self.turns.given_away():
+            socket.create_connection((found.host, found.port), REACH_SECONDS).close()
         self._reached[url] = time.monotonic()
 
     def _ticket(self, place: Place, request: Request, terms: Terms, applicant: Applicant) -> Ticket:
@@ -220,7 +233,8 @@ class Gateway(Host):
         waited = False
         while True:
             try:
-                found: Place | InQueue | None = self._fleet.ask(request, limits)
+                with self.turns.given_away():  # guests that wait for it share a question
+                    found: Place | InQueue | None = self._fleet.ask(request, limits)
             except (book.Refused, Unavailable) as refused:
                 raise Refused(Reason.BUSY, str(refused)) from None
             if isinstance(found, InQueue):
@@ -242,7 +256,8 @@ class Gateway(Host):
             while not isinstance(news := guest.news, Place):
                 if news is None:
                     return None
-                patience.wait(Shown(news.place, news.of))
+                with self.turns.given_away():
+                    patience.wait(Shown(news.place, news.of))
             placed = True
             return news
         finally:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -141,7 +142,7 @@ class Roster:
         self._looked: dict[int, float] = {}  # when a waiting one was last asked for
         self._moving: dict[int, float] = {}  # when one that is to move has last asked for room
         self._placed = self._lost = self._lapsed = 0
-        self._decisions: list[float] = []
+        self._decisions: deque[float] = deque(maxlen=RECENT)
 
     def configure(self, policy: Policy, queue: int) -> None:
         """From now on."""
@@ -162,7 +163,7 @@ class Roster:
                 if now - self._began < SETTLING_SECONDS:
                     raise NotYet from None
                 raise
-            self._decisions = [*self._decisions[-(RECENT - 1) :], time.perf_counter() - began]
+            self._decisions.append(time.perf_counter() - began)
             if isinstance(found, Queued):
                 self._looked[found.number] = now
                 return self._in_queue(found.number)

@@ -169,7 +169,8 @@ class Book:
             Refused: no host is large enough, its owner's limits forbid it for good, or the queue is full.
         """
         limits = self._account(request.owner).limits
-        if not self.hosts.able(request).any():
+        fits = self.hosts.fits(request)
+        if not fits.any() and not self.hosts.able(request).any():
             raise Refused(
                 f"no open host of this fleet has the device {request.device} with {request.memory} bytes of memory"
             )
@@ -179,7 +180,7 @@ class Book:
             )
         self._numbers += 1
         each = Waiting(self._numbers, request)
-        if not self._is_behind(request) and (placed := self._place(each)) is not None:
+        if not self._is_behind(request) and (placed := self._place(each, fits)) is not None:
             return placed
         if len(self._waiting) >= self.queue:
             raise Refused(f"the fleet is full, and {len(self._waiting)} sessions wait already: try again later")
@@ -257,15 +258,15 @@ class Book:
     def _try(self, each: Waiting, room: Mapping[str, float], now: float) -> Placed | None:
         """Places one that waits, or earmarks a host for it once it has waited long enough. `room`: an upper bound."""
         fits = each.request.memory <= room[each.request.device]
-        placed = self._place(each) if fits else None
+        placed = self._place(each, self.hosts.fits(each.request)) if fits else None
         if placed is None and self._account(each.request.owner).admits(each.request):
             self._earmark(each, now)
         return placed
 
-    def _place(self, each: Waiting) -> Placed | None:
+    def _place(self, each: Waiting, fits: Mask) -> Placed | None:
         if not self._account(each.request.owner).admits(each.request):
             return None
-        placed = self._choose(each, self.hosts.fits(each.request))
+        placed = self._choose(each, fits)
         if placed is not None and each.number in self._waiting:
             self._dequeue(each)
         return placed

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from farlane.backend.device.base import CudaError, LaunchShape, Rows
 from farlane.backend.device.gpu.driver.errors import STICKY, called, to_cuda, translated
 from farlane.backend.device.gpu.driver.interface import DriverError, FunctionAttribute
-from farlane.backend.device.gpu.lifetime import Lifetime
 from farlane.backend.device.gpu.memory.memory import Physical
+from farlane.backend.device.gpu.saving import Saving
 from farlane.backend.device.gpu.work.modules import GpuFunction, GpuModule
 from farlane.backend.device.objects import ObjectDescription
 from farlane.backend.device.plan import Body, Columns, Results, Stop
@@ -29,7 +29,7 @@ _COLLECT_FROM = 64 << 20  # idle bytes that are not kept beyond a synchronizatio
 log = logging.getLogger("farlane.gpu")
 
 
-class GpuContext(Lifetime):
+class GpuContext(Saving):
     """See `Context`."""
 
     # Memory -----------------------------------------------------------------------------------------------------
@@ -163,7 +163,9 @@ class GpuContext(Lifetime):
         function.checked = None
         self.direct.changed()
         if attribute == FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
-            function.most_shared = value
+            function.most_shared = function.max_dynamic_shared = value
+        elif attribute == FunctionAttribute.NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+            function.non_portable_clusters = bool(value)
 
     @translated
     def variable(self, module: GpuModule, name: str) -> tuple[int, int]:
@@ -303,3 +305,4 @@ class GpuContext(Lifetime):
     def set_limit(self, limit: int, value: int) -> None:
         self._enter()
         self._driver.set_limit(limit, value)
+        self._limits[limit] = value

@@ -9,13 +9,14 @@ import logging
 import threading
 from collections.abc import Callable
 
-from farlane.backend.device.base import Context, CudaError, Description, Device
+from farlane.backend.device.base import Context, CudaError, Description, Device, Window
 from farlane.backend.device.generated_attributes import Attribute
 from farlane.backend.device.gpu.context import GpuContext
 from farlane.backend.device.gpu.driver.errors import to_cuda
 from farlane.backend.device.gpu.driver.interface import NOT_SUPPORTED, Driver, DriverError, Missing
 from farlane.backend.device.gpu.lifetime import Lifetime
 from farlane.backend.device.options import DEFAULT, DeviceOptions
+from farlane.backend.device.saved import SavedContext, Unsaveable, filled
 from farlane.backend.generated_errors import DEVICES_UNAVAILABLE
 
 #: Features that Farlane does not forward: a program that asks first takes its other path.
@@ -138,11 +139,16 @@ class CupyDevice(Device):
             self._prepared = False
             self._driver.release(self._gpu)
 
-    def open_context(self, quota: int) -> Context:
+    def reopen_context(self, quota: int, saved: SavedContext) -> Context:
+        if not self.maps:
+            raise Unsaveable("this host's GPU cannot map memory at given addresses")
+        return filled(lambda: self.open_context(quota, saved.window), saved)
+
+    def open_context(self, quota: int, place: Window | None = None) -> Context:
         if self._closed:
             raise CudaError(DEVICES_UNAVAILABLE, "the device has been closed")
         try:
-            context = self._open(quota)
+            context = self._open(quota, place)
             self._end_prepared()
         except DriverError as error:
             raise to_cuda(error) from None
@@ -150,17 +156,17 @@ class CupyDevice(Device):
             self._contexts.add(context)
         return context
 
-    def _open(self, quota: int) -> GpuContext:
+    def _open(self, quota: int, place: Window | None) -> GpuContext:
         def opened() -> GpuContext:
             return GpuContext(
                 self._driver, self._gpu, quota, self._attributes, self._options, maps=self.maps,
-                alone=lambda: len(self._contexts) <= 1, on_close=self._forget, output=self._output,
+                alone=lambda: len(self._contexts) <= 1, on_close=self._forget, output=self._output, place=place,
             )  # fmt: skip
 
         try:
             return opened()
         except DriverError as error:
-            if not self.maps or error.code != NOT_SUPPORTED:
+            if not self.maps or place is not None or error.code != NOT_SUPPORTED:
                 raise
             log.warning("GPU %d cannot map memory (%s): %s", self._gpu, error, _SLAB)
             self.maps = False

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from farlane.backend.device import reports
-from farlane.backend.device.base import Context, CudaError
+from farlane.backend.device.base import Context, CudaError, Window
 from farlane.backend.device.gpu.driver.errors import STICKY, translated
 from farlane.backend.device.gpu.driver.interface import Driver, DriverError
 from farlane.backend.device.gpu.memory.memory import Memory
@@ -29,7 +29,7 @@ from farlane.backend.device.gpu.work.repeats import Choice, Repeater
 from farlane.backend.device.gpu.work.streams import Streams
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.generated_errors import LAUNCH_FAILURE
-from farlane.backend.plane import Cuda, Direct, Ranges
+from farlane.backend.plane import Cuda, Direct, Event, Ranges
 
 T = TypeVar("T")
 
@@ -43,6 +43,7 @@ class Lifetime(Context):
         alone: whether no other session uses the process's CUDA context.
         on_close: tells the device that the session has ended.
         output: what kernels have printed since it was last asked, and what their assertions have said.
+        place: where the window was at another host.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Lifetime(Context):
         alone: Callable[[], bool],
         on_close: Callable[[Lifetime], None],
         output: Callable[[], tuple[bytes, bytes]],
+        place: Window | None = None,
     ) -> None:
         self._driver = driver
         self._gpu = gpu
@@ -74,7 +76,7 @@ class Lifetime(Context):
         self._cuda = driver.retain(gpu)
         try:
             self._enter()
-            self._space: Mapped | Slab = Mapped(driver, gpu, quota) if maps else Slab(driver, quota)
+            self._space: Mapped | Slab = Mapped(driver, gpu, quota, place) if maps else Slab(driver, quota)
         except BaseException:
             driver.release(gpu)
             raise
@@ -98,6 +100,9 @@ class Lifetime(Context):
             self._native, self.direct, self._go_on,
         )  # fmt: skip
         self._modules: set[GpuModule] = set()
+        self._limits: dict[int, int] = {}  # that the guest has set
+        self._restored: list[tuple[int, int]] = []  # whole pages of a restored session
+        self._times: dict[Event, int] = {}  # of its events, when it was saved last
 
     def _enter(self) -> None:
         """Makes the CUDA context this thread's."""

@@ -18,7 +18,7 @@ from farlane.backend.device import reports
 from farlane.backend.device.base import Context, CudaError, Description, Device, Window
 from farlane.backend.device.limits import Limits
 from farlane.backend.device.options import DEFAULT, DeviceOptions
-from farlane.backend.device.saved import SavedContext, Unsaveable
+from farlane.backend.device.saved import SavedContext, Unsaveable, filled
 from farlane.backend.device.sim.context import SimContext
 from farlane.backend.device.sim.launching.pool import Pool
 from farlane.backend.device.sim.memory.space import Physical
@@ -138,21 +138,7 @@ class SimDevice(Device):
     def reopen_context(self, quota: int, saved: SavedContext) -> Context:
         if self._model is not None or (self._oversubscription is not None and self._oversubscription.active):
             raise Unsaveable("this host models or bounds the memory of its device, and restores no sessions")
-        try:
-            context = self.open_context(quota, saved.window)
-        except CudaError as error:
-            raise Unsaveable(error.message) from None
-        try:
-            for limit, value in saved.limits.items():
-                context.set_limit(limit, value)
-            context.restore(saved)
-        except CudaError as error:
-            context.close()
-            raise Unsaveable(error.message) from None
-        except BaseException:
-            context.close()
-            raise
-        return context
+        return filled(lambda: self.open_context(quota, saved.window), saved)
 
     def close(self) -> None:
         """Closes the contexts that are still open, too, which ends what they run."""

@@ -10,11 +10,14 @@ What is refused: memory that has places beside the window (models, bounded memor
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from farlane.backend.device.allocations import Allocation
 from farlane.backend.device.base import CudaError
-from farlane.backend.device.saved import Blocks, Piece, SavedContext, Unsaveable
+from farlane.backend.device.saved import Blocks, Fetch, Piece, SavedContext, Unsaveable
 from farlane.backend.device.sim.memory.memory import Memory
 from farlane.backend.device.sim.memory.window import PAGE, READABLE, WRITABLE
 from farlane.backend.device.sim.observers.observer import Observers
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 class Saving:
     """What a context of the simulated device does for that."""
 
+    reads_ahead = True
     direct: Direct
     device_nanoseconds: int
     _memory: Memory
@@ -49,6 +53,22 @@ class Saving:
     def mapped(self) -> list[tuple[int, int]]:
         with self._working:  # the session may end meanwhile
             return [] if self._closed else [(start, end) for start, end, _ in self._memory.window.runs()]
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Fetch]:
+        """Through the process's own file of its memory, for the session may run meanwhile and end an allocation."""
+        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+        def fetch(address: int, size: int) -> bytes:
+            try:
+                return os.pread(memory, size, address)
+            except OSError:  # it has ended meanwhile
+                return b""
+
+        try:
+            yield fetch
+        finally:
+            os.close(memory)
 
     def write_pages(self, address: int, data: bytes) -> None:
         write_pages(self._memory, address, data)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class SavedSession(_message.Message):
-    __slots__ = ("version", "host_version", "session", "secret", "owner", "program", "pid", "tape_version", "quota", "payload_bytes", "capability", "saved_at", "messages", "replay", "device", "process", "images", "modules", "functions", "variables", "streams", "events", "payloads", "poisoned", "poisoned_ranges", "pages")
+    __slots__ = ("version", "host_version", "session", "secret", "owner", "program", "pid", "tape_version", "quota", "payload_bytes", "capability", "backend", "saved_at", "messages", "replay", "device", "process", "images", "modules", "functions", "variables", "streams", "events", "payloads", "poisoned", "poisoned_ranges", "pages")
     class Process(_message.Message):
         __slots__ = ("certificate", "key", "token")
         CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
@@ -226,6 +226,7 @@ class SavedSession(_message.Message):
     QUOTA_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
     SAVED_AT_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     REPLAY_FIELD_NUMBER: _ClassVar[int]
@@ -252,6 +253,7 @@ class SavedSession(_message.Message):
     quota: int
     payload_bytes: int
     capability: str
+    backend: str
     saved_at: int
     messages: SavedSession.Messages
     replay: SavedSession.Replay
@@ -267,7 +269,7 @@ class SavedSession(_message.Message):
     poisoned: _containers.RepeatedCompositeFieldContainer[SavedSession.Poisoned]
     poisoned_ranges: _containers.RepeatedCompositeFieldContainer[SavedSession.PoisonedRange]
     pages: _containers.RepeatedCompositeFieldContainer[SavedSession.PageRun]
-    def __init__(self, version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., secret: _Optional[bytes] = ..., owner: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., tape_version: _Optional[int] = ..., quota: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., capability: _Optional[str] = ..., saved_at: _Optional[int] = ..., messages: _Optional[_Union[SavedSession.Messages, _Mapping]] = ..., replay: _Optional[_Union[SavedSession.Replay, _Mapping]] = ..., device: _Optional[_Union[SavedSession.DeviceState, _Mapping]] = ..., process: _Optional[_Union[SavedSession.Process, _Mapping]] = ..., images: _Optional[_Iterable[_Union[SavedSession.Image, _Mapping]]] = ..., modules: _Optional[_Iterable[_Union[SavedSession.Module, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[SavedSession.Function, _Mapping]]] = ..., variables: _Optional[_Iterable[_Union[SavedSession.Variable, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[SavedSession.Stream, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[SavedSession.Event, _Mapping]]] = ..., payloads: _Optional[_Iterable[_Union[SavedSession.Payload, _Mapping]]] = ..., poisoned: _Optional[_Iterable[_Union[SavedSession.Poisoned, _Mapping]]] = ..., poisoned_ranges: _Optional[_Iterable[_Union[SavedSession.PoisonedRange, _Mapping]]] = ..., pages: _Optional[_Iterable[_Union[SavedSession.PageRun, _Mapping]]] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., host_version: _Optional[str] = ..., session: _Optional[str] = ..., secret: _Optional[bytes] = ..., owner: _Optional[str] = ..., program: _Optional[str] = ..., pid: _Optional[int] = ..., tape_version: _Optional[int] = ..., quota: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., capability: _Optional[str] = ..., backend: _Optional[str] = ..., saved_at: _Optional[int] = ..., messages: _Optional[_Union[SavedSession.Messages, _Mapping]] = ..., replay: _Optional[_Union[SavedSession.Replay, _Mapping]] = ..., device: _Optional[_Union[SavedSession.DeviceState, _Mapping]] = ..., process: _Optional[_Union[SavedSession.Process, _Mapping]] = ..., images: _Optional[_Iterable[_Union[SavedSession.Image, _Mapping]]] = ..., modules: _Optional[_Iterable[_Union[SavedSession.Module, _Mapping]]] = ..., functions: _Optional[_Iterable[_Union[SavedSession.Function, _Mapping]]] = ..., variables: _Optional[_Iterable[_Union[SavedSession.Variable, _Mapping]]] = ..., streams: _Optional[_Iterable[_Union[SavedSession.Stream, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[SavedSession.Event, _Mapping]]] = ..., payloads: _Optional[_Iterable[_Union[SavedSession.Payload, _Mapping]]] = ..., poisoned: _Optional[_Iterable[_Union[SavedSession.Poisoned, _Mapping]]] = ..., poisoned_ranges: _Optional[_Iterable[_Union[SavedSession.PoisonedRange, _Mapping]]] = ..., pages: _Optional[_Iterable[_Union[SavedSession.PageRun, _Mapping]]] = ...) -> None: ...
 
 class SavedFolder(_message.Message):
     __slots__ = ("session", "packs")

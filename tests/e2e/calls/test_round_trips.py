@@ -8,7 +8,6 @@ that do nothing else, and asserted by tests of its own.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.embedded import EmbeddedHost
+from ports import free_port
 
 pytestmark = pytest.mark.native
 
@@ -83,12 +83,6 @@ OPENING = {"": 0, "kernel": 1, "variable": 1}
 @pytest.fixture(scope="module")
 def program(toolchain: Callable[[str], Toolchain]) -> str:
     return str(compile_program(toolchain("13.0"), [SOURCE], "round_trips", Build()))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module", params=["null-unix", "null-tcp", "sim-unix", "sim-tcp"])

@@ -17,6 +17,7 @@ from pathlib import Path
 import grpc
 import pytest
 from farlane.backend.security import tokens
+from farlane.fleet.gateway.gateway import AT_ONCE
 from farlane.fleet.gateway.roster import Roster
 from farlane.fleet.placement import spread
 from farlane.frontend.devtools.guest import Guest, Outcome
@@ -250,6 +251,38 @@ def test_a_guest_that_cannot_follow_is_refused(fleet: FleetHere) -> None:
         assert "this guest cannot follow: its Farlane is too old" in older.refusal
         assert older.answer.refusal.reason == pb.Refusal.VERSION
     assert fleet.places == []
+
+
+def test_guests_that_say_nothing_hold_up_no_other(fleet: FleetHere) -> None:
+    channel = grpc.insecure_channel(fleet.url.removeprefix("grpc://"))
+    silence: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    said = iter(silence.get, None)
+    calls = [channel.stream_stream(OPEN)(said) for _ in range(2 * AT_ONCE)]
+    eventually(lambda: fleet.edge.calls == len(calls))
+    with wire(fleet.url, hello(follows=True)) as other:
+        assert other.answer.WhichOneof("kind") == "elsewhere"
+        assert all(call.is_active() for call in calls)
+    for call in calls:
+        call.cancel()
+        silence.put(None)
+    channel.close()
+
+
+def test_guests_that_wait_for_room_hold_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = FleetHere(hosts=1)
+    try:
+        (member,) = fleet.members.values()
+        monkeypatch.setattr(fleet.gateway, "quota", member.capacity.memory)
+        with contextlib.ExitStack() as guests:
+            placed = guests.enter_context(wire(fleet.url, hello(follows=True)))
+            assert placed.answer.WhichOneof("kind") == "elsewhere"
+            for _ in range(2 * AT_ONCE):
+                waiting = guests.enter_context(wire(fleet.url, hello(follows=True, waits=True)))
+                assert waiting.answer.WhichOneof("kind") == "waiting"
+            last = guests.enter_context(wire(fleet.url, hello(follows=True)))
+            assert f"{2 * AT_ONCE + 1} sessions wait: try again later" in last.refusal
+    finally:
+        fleet.close()
 
 
 def test_a_gateway_that_leads_to_a_gateway_is_not_followed_twice(program: str, fleet: FleetHere) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from farlane.frontend.hosts import parse_url
 from farlane.hosturl.channel import open_channel
 from farlane.v1 import admin_pb2
 from farlane.v1 import session_pb2 as pb
+from ports import free_port
 from waiting import eventually
 
 pytestmark = [pytest.mark.native, pytest.mark.xdist_group("resuming")]
@@ -32,12 +32,6 @@ NATIVE = Path(__file__).parents[2] / "native"
 GRPC = {"FARLANE_TRANSPORT": "grpc"}
 OPEN = "/farlane.v1.SessionService/Open"
 ROUNDS = "12"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Ways(NamedTuple):

@@ -21,15 +21,21 @@ from pathlib import Path
 import pytest
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
-from farlane.frontend.devtools.programs import Build
+from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain
+from farlane.hosturl import parse
+from farlane.hosturl.description import describe
 from on_a_gpu import NOT_THERE
+from ports import free_port
+from steady import Steady
+from waiting import eventually
 
 pytestmark = pytest.mark.guests
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".cache/guests/bin/python"
+STEADY = ROOT / "tests/fleet/programs/steady.cu"
 REGISTRY = ROOT / "tests/native/registry.toml"
 MODES = ("none", "calls", "loops")
 FARLANE = str(ROOT / ".venv/bin/farlane")
@@ -58,10 +64,10 @@ ENTRIES = [
 
 
 @contextmanager
-def gpu_host(folder: Path, options: Mapping[str, str]) -> Iterator[Guest]:
-    """At the end the sessions' processes have given everything back, nothing too early."""
+def gpu_host(folder: Path, options: Mapping[str, str], *more: str) -> Iterator[Guest]:
+    """`more`: for `farlane serve`. At the end the sessions' processes have given everything back, nothing too early."""
     socket, log, report = folder / "host.sock", folder / "log", folder / "report"
-    serve = ["-m", "farlane.frontend.cli", "serve", "--device", "cupy", "--listen", f"unix://{socket}"]
+    serve = ["-m", "farlane.frontend.cli", "serve", "--device", "cupy", "--listen", f"unix://{socket}", *more]
     command = [FARLANE, "run", "--report", f"json:{report}", "--", str(PYTHON), *serve]
     with log.open("w") as output, subprocess.Popen(command, env=os.environ | options, stderr=output) as host:
         try:
@@ -130,6 +136,30 @@ def test_synchronizations_hold_for_all_streams(toolchain: Callable[[str], Toolch
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, entry.expected), done.stderr
     assert re.search(r"manifest +1 objects, .*, 0 local syncs", done.stderr), done.stderr
+
+
+def test_a_program_moves_to_another_host_and_back(toolchain: Callable[[str], Toolchain], tmp_path: Path) -> None:
+    program = str(compile_program(toolchain("13.0"), [STEADY], "steady", BUILD))
+    urls = [f"grpc://127.0.0.1:{free_port()}" for _ in range(2)]
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    # Processes are guests of one simulated device here, and have no address in common.
+    threads = ("--workers", "thread")
+    with (
+        gpu_host(folders[0], OPTIONS, *threads, "--listen", urls[0]) as first,
+        gpu_host(folders[1], OPTIONS, *threads, "--listen", urls[1]) as second,
+    ):
+        steady = Steady(Guest(urls[0], "grpc"), program)
+        for host, to, url in ((first, second, urls[1]), (second, first, urls[0])):
+            command = [FARLANE, "session", "move", "s1", "--host", host.url, "--to", to.url, "--guests", url]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            assert (done.returncode, "it was held for" in done.stdout) == (0, True), done.stderr
+            eventually(lambda url=host.url: not describe(parse(url)).open)
+            assert len(describe(parse(to.url)).open) == 1
+        status, output, errors = steady.let_go()
+    assert (status, output) == (0, "PASS\n"), output + errors
+    assert errors.count("was resumed after") == 2, errors
 
 
 def in_a_guest(*words: str, options: tuple[str, ...] = ()) -> str:

@@ -56,6 +56,7 @@ class FunctionAttribute(IntEnum):
 
     SHARED_SIZE_BYTES = 1
     MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
 
 
 class Properties(NamedTuple):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from farlane.backend.device.allocations import Allocation, Allocations
 from farlane.backend.device.base import NO_ACCESS, CudaError, Rows
 from farlane.backend.device.gpu.driver.errors import called
-from farlane.backend.device.gpu.driver.interface import OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
+from farlane.backend.device.gpu.driver.interface import LEGACY, OUT_OF_MEMORY, BoxEnd, Direction, Driver, SetWork
 from farlane.backend.device.gpu.memory.boxes import Array, InArray, InMemory, Side, boxes
 from farlane.backend.device.gpu.memory.staging import PIECE, Incoming
 from farlane.backend.device.gpu.memory.window import Space
@@ -164,9 +164,13 @@ class Memory:
         if self.arrays and self.array_at(rows.address) is not None:
             self._write_boxes(rows, data, stream)
             return
+        self.put(rows, data, stream)
+
+    def put(self, rows: Rows, data: memoryview, stream: int) -> None:
+        """Packed bytes to memory that is mapped."""
         for part in pieces(rows):
             size = part.width * part.height
-            place = self._put(data[:size], stream)
+            place = self._staged(data[:size], stream)
             data = data[size:]
             if part.height == 1:
                 self._driver.copy(part.address, place, size, Direction.TO_DEVICE, stream)
@@ -175,13 +179,13 @@ class Memory:
                     part.address, part.pitch, place, part.width, part.width, part.height, Direction.TO_DEVICE, stream
                 )
 
-    def _put(self, data: memoryview, stream: int) -> int:
+    def _staged(self, data: memoryview, stream: int) -> int:
         return called(self._driver, self._native.put, data, stream)
 
     def _write_boxes(self, rows: Rows, data: memoryview, stream: int) -> None:
         for box in boxes(self._side(rows), InMemory(rows), PIECE):
             size = box.width * box.height
-            place = self._put(data[:size], stream)
+            place = self._staged(data[:size], stream)
             data = data[size:]
             source = BoxEnd(address=place, pitch=box.width, host=True)
             self._driver.copy_box(box.work(source=source), stream)
@@ -193,6 +197,10 @@ class Memory:
         if self.arrays and self.array_at(rows.address) is not None:
             return self._incoming.read(list(boxes(InMemory(rows), self._side(rows), PIECE)), stream)
         return self._incoming.read(list(pieces(rows)), stream)
+
+    def fetch(self, address: int, size: int) -> bytes:
+        """What memory that is mapped contains."""
+        return b"".join(map(bytes, self._incoming.read(list(pieces(Rows(address, size, size, 1))), LEGACY)))
 
     def copy(self, destination: Rows, source: Rows, stream: int) -> None:
         if (destination.width, destination.height) != (source.width, source.height):

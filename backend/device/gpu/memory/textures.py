@@ -53,6 +53,11 @@ class Textures:
             set()
         )  # the value, and whether it is a surface: one of each may have the same
 
+    @property
+    def used(self) -> bool:
+        """Whether there are objects."""
+        return bool(self._objects)
+
     def create(self, description: ObjectDescription) -> int:
         texels, sampling = description
         if sampling is None:

@@ -94,25 +94,17 @@ def window_size(quota: int, granule: int, reservable: int = 0) -> int:
 class Mapped:
     """A range reserved with the driver's virtual memory management."""
 
-    def __init__(self, driver: Driver, gpu: int, quota: int) -> None:
-        """Reserves a window.
-
-        Raises:
-            CudaError: 2 there is no room for it.
-            DriverError: the driver has no virtual memory management.
-        """
+    def __init__(self, driver: Driver, gpu: int, quota: int, place: Window | None = None) -> None:
+        """Reserves a window: at the place, or where there is room. Raises CudaError 2: there is none, or not there; DriverError: the
+        driver has no virtual memory management."""
         self._driver = driver
         self._gpu = gpu
         self.granule = max(_STEP, driver.granularity(gpu))
         self.hints_refused = 0
         self.most_mapped = self._mapped = 0  # bytes
         reservable = RESERVABLE * driver.properties(gpu).total_memory
-        try:
-            size = window_size(quota, self.granule, reservable)
-            self.window = Window(self._reserve(size), size)
-        except CudaError:
-            size = window_size(quota, self.granule)
-            self.window = Window(self._reserve(size), size)
+        sizes = window_size(quota, self.granule, reservable), window_size(quota, self.granule)
+        self.window = self._reserve_first(sizes) if place is None else self._reserve_at(place, sizes)
         self._own: dict[int, _Mapping] = {}  # by its start: whole granules of one allocation
         self._shared: dict[int, _Mapping] = {}  # by granule: one granule
         self._idle: dict[int, _Mapping] = {}  # by its start: in no use
@@ -120,6 +112,22 @@ class Mapped:
         self._physical: set[int] = set()  # memory that the guest has asked for ...
         self._mapped_by_guest: dict[int, int] = {}  # ... and where it has mapped it: address -> size
         self._accessible: set[int] = set()  # those of them that the GPU may access
+
+    def _reserve_first(self, sizes: tuple[int, int]) -> Window:
+        try:
+            return Window(self._reserve(sizes[0]), sizes[0])
+        except CudaError:
+            return Window(self._reserve(sizes[1]), sizes[1])
+
+    def _reserve_at(self, place: Window, sizes: tuple[int, int]) -> Window:
+        """Raises CudaError 2."""
+        if place.size not in sizes or place.base % self.granule or not 0 < place.base < 1 << 63:
+            raise CudaError(OUT_OF_MEMORY, "its device addresses are those of a GPU with other memory")
+        address = self._driver.reserve(place.size, self.granule, place.base)
+        if address != place.base:
+            self._driver.unreserve(address, place.size)
+            raise CudaError(OUT_OF_MEMORY, f"its device addresses, from {place.base:#x} on, are in use at this host")
+        return place
 
     def _reserve(self, size: int) -> int:
         for hint in range(FIRST_BASE, FIRST_BASE + BASES * BASE_STEP, BASE_STEP):

@@ -9,9 +9,10 @@ Source: CUDA driver API, "Module Management", "Execution Control" (cuFuncGetPara
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
 
 from farlane.backend.device.base import CudaError, LaunchShape
 from farlane.backend.device.gpu.driver.interface import (
@@ -40,7 +41,10 @@ T = TypeVar("T")
 
 _ALIGNMENT = 128
 _LARGE_ALIGNMENTS = (128, 64, 32)  # of parameters, that a constant bank's begin does not have
-_PRINTF = b"vprintf"
+_PRINTF, _MALLOC = b"vprintf", b"malloc"
+#: PTX that declares a variable of the module; sections of variables in machine code.
+_VARIABLE = re.compile(rb"(?:^|[;}])[ \t]*(?:\.(?:visible|extern|weak|common)\s+)*\.(?:global|const)\b", re.MULTILINE)
+_VARIABLE_SECTIONS = (b".nv.global", b".nv.constant3")
 _ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 
 
@@ -58,14 +62,34 @@ def check(image: bytes) -> None:
         raise FatBinaryError(f"neither a fat binary, nor PTX, nor a cubin: it begins with {image[:4].hex()}")
 
 
-def prints(image: bytes) -> bool:
-    """Whether kernels of a checked image may print: whether its code names vprintf."""
+class Uses(NamedTuple):
+    """What kernels of an image may do."""
+
+    prints: bool
+    keeps: bool  # what they have written stays: in variables of the module, or in memory that they allocate
+
+
+def uses(image: bytes) -> Uses:
+    """By what the code of a checked image names."""
     if image[:4] != MAGIC.to_bytes(4, "little"):
-        return _PRINTF in image
+        return _named_by(image)
     try:
-        return any(_PRINTF in entry.data() for entry in parse(image))
+        return _together(_named_by(entry.data()) for entry in parse(image))
     except FatBinaryError:
-        return True  # the driver may still be able to read it
+        return Uses(True, True)  # the driver may still be able to read it
+
+
+def _named_by(code: bytes) -> Uses:
+    if code[:4] == ELF_MAGIC:
+        has_variables = any(section in code for section in _VARIABLE_SECTIONS)
+    else:
+        has_variables = _VARIABLE.search(code) is not None
+    return Uses(_PRINTF in code, has_variables or _MALLOC in code)
+
+
+def _together(parts: Iterable[Uses]) -> Uses:
+    found = list(parts)
+    return Uses(any(each.prints for each in found), any(each.keeps for each in found))
 
 
 def _check_elf(image: bytes) -> None:
@@ -96,6 +120,7 @@ class GpuFunction:
         self.name = name
         self.handle = handle
         self.alive = True
+        self.max_dynamic_shared, self.non_portable_clusters = 0, False  # as the guest has set them
         self.checked: LaunchShape | None = None  # the latest shape that passed all checks
         self._layout = driver.parameters(handle)
         self.parameter_bytes = None if self._layout is None else end_of(self._layout)
@@ -182,16 +207,18 @@ class GpuModule:
                 parts = joined.parts(image)
                 for part in parts:
                     check(part)
-                self.prints = any(map(prints, parts))
+                used = _together(map(uses, parts))
                 image = driver.link(parts)
             else:
                 check(image)
-                self.prints = prints(image)
+                used = uses(image)
         except FatBinaryError as error:
             raise CudaError(INVALID_KERNEL_IMAGE, f"malformed image: {error}") from None
+        self.prints, self.keeps = used
         self.handle = driver.load_module(image)
         self.functions: dict[str, GpuFunction] = {}
         self.variables: dict[str, tuple[int, int]] = {}
+        self.base = 0  # a saved session knows none: one that has variables is not saved
         self.alive = True
 
     def function(self, name: str) -> GpuFunction:

@@ -14,6 +14,9 @@ Source: CUDA runtime API, "Stream synchronization behavior", "Event Management".
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+
 from farlane.backend.device.base import LEGACY_STREAM, PER_THREAD_STREAM, CudaError
 from farlane.backend.device.gpu.driver.errors import called
 from farlane.backend.device.gpu.driver.interface import BLOCKING_SYNC, DISABLE_TIMING, LEGACY, NON_BLOCKING, Driver
@@ -82,7 +85,34 @@ class Streams:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event created without timing has no time")
             if event.nanoseconds is None:
                 raise CudaError(INVALID_RESOURCE_HANDLE, "an event that was never recorded has no time")
+        if start.given or end.given:
+            times = self.times((start, end))
+            return (times[end] - times[start]) / 1e6
         return self._driver.elapsed_ms(start.handle, end.handle)
+
+    def times(self, events: Iterable[Event]) -> dict[Event, int]:
+        """When the GPU came to them, on the monotonic clock: by the time that has passed since then. Of recorded ones that
+        have a time; raises DriverError 600: one is not done."""
+        driver = self._driver
+        stream, now = driver.create_stream(NON_BLOCKING, 0), driver.create_event(0)
+        try:
+            driver.record_event(now, stream)
+            driver.synchronize_event(now)
+            clock = time.monotonic_ns()
+            return {
+                event: event.nanoseconds or 0
+                if event.given
+                else clock - round(1e6 * driver.elapsed_ms(event.handle, now))
+                for event in events
+            }
+        finally:
+            driver.destroy_event(now)
+            driver.destroy_stream(stream)
+
+    def all_times(self) -> dict[Event, int]:
+        """Of all that have a time."""
+        timed = [event for event in self._events if event.timed and event.nanoseconds is not None]
+        return self.times(timed) if timed else {}
 
     def handles(self) -> list[int]:
         """Of all streams that are there."""

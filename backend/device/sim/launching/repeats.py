@@ -161,7 +161,7 @@ class Repeater:
         done, step = int(state.done), int(state.step)
         for index, operation in enumerate(body.steps):
             if operation.kind is Kind.RECORD and (done or index < step):
-                operation.event.nanoseconds = table.times[index]
+                operation.event.give(table.times[index])
         self._table = None
         if isinstance(self._raised, CudaError):  # of what a kernel has launched
             return Stop(done, step, self._raised), nanoseconds

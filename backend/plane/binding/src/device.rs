@@ -80,9 +80,13 @@ impl Event {
         self.inner.nanoseconds()
     }
 
-    #[setter]
-    fn set_nanoseconds(&self, nanoseconds: u64) {
-        self.inner.set(nanoseconds);
+    #[getter]
+    fn given(&self) -> bool {
+        self.inner.is_given()
+    }
+
+    fn give(&self, nanoseconds: u64) {
+        self.inner.give(nanoseconds);
     }
 
     fn record(&self) {

@@ -39,22 +39,38 @@ pub struct Event {
     /// Whether its time may be asked for.
     pub timed: bool,
     nanoseconds: AtomicU64,
+    given: AtomicBool,
     ended: AtomicBool,
 }
 
 impl Event {
     #[must_use]
     pub const fn new(handle: usize, timed: bool) -> Self {
-        Self { handle, timed, nanoseconds: AtomicU64::new(0), ended: AtomicBool::new(false) }
+        Self {
+            handle,
+            timed,
+            nanoseconds: AtomicU64::new(0),
+            given: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        }
     }
 
     /// It is now.
     pub fn record(&self) {
-        self.set(monotonic());
+        self.nanoseconds.store(monotonic(), Ordering::Relaxed);
+        self.given.store(false, Ordering::Relaxed);
     }
 
-    pub fn set(&self, nanoseconds: u64) {
+    /// It was then: on another host, or by compiled code, which says when. A driver knows nothing of it.
+    pub fn give(&self, nanoseconds: u64) {
         self.nanoseconds.store(nanoseconds, Ordering::Relaxed);
+        self.given.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its time was given to it.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.given.load(Ordering::Relaxed)
     }
 
     /// `None`: it was never recorded.

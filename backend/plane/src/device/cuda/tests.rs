@@ -102,6 +102,11 @@ fn work_of_non_blocking_streams_waits_for_copies_from_the_guest() {
     waits(2); // only copies in the legacy stream count
     assert_eq!(direct.elapsed(&event, &Event::new(10, true)), Ok(None));
     assert_eq!(direct.elapsed(&event, &event), Ok(Some(1.5)));
+    let given = Event::new(11, true);
+    given.give(7);
+    assert_eq!((given.nanoseconds(), direct.elapsed(&given, &event)), (Some(7), Ok(None)));
+    assert_eq!(direct.record(&given, &other), Ok(true));
+    assert_eq!(direct.elapsed(&given, &event), Ok(Some(1.5)));
     cuda.end();
 }
 
