@@ -51,6 +51,9 @@ reasons! {
     Short: "short",
 }
 
+/// The inputs of an execution, and what follows from them.
+type Begun = (Vec<Vec<u8>>, Arc<Invariants>);
+
 /// A slice of a manifest in use.
 #[derive(Debug)]
 pub struct Sliced {
@@ -61,7 +64,7 @@ pub struct Sliced {
     pub number: u64,
     name: OnceLock<String>,
     /// What it has begun with last, and its invariants. A leaf.
-    begun: Mutex<Option<(Vec<Vec<u8>>, Arc<Invariants>)>>,
+    begun: Mutex<Option<Begun>>,
 }
 
 impl Sliced {
