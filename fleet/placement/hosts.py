@@ -6,7 +6,7 @@ Owns capacities, what is reserved of them, and which images each host holds. A p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 Mask = npt.NDArray[np.bool_]
 Column = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
 
 _FIRST_ROWS = 16
 IMAGES_LIMIT = 16384  # that are remembered of a host: guests name them
@@ -40,19 +39,6 @@ class Request:
     load: float = 0.1  # device seconds in a second that it is expected to use
     priority: int = 0  # 0 to 9, the highest first
     images: tuple[str, ...] = ()  # digests of its programs' images
-
-
-def least(rows: Rows, *keys: Callable[[Rows], Column]) -> int:
-    """The row with the least first key; of several the one with the least second key, and so on; then the first one.
-
-    Without sorting: where all are looked at for each session, that would be most of the time.
-    """
-    for key in keys:
-        if rows.size == 1:
-            break
-        values = key(rows)
-        rows = rows[values == values.min()]
-    return int(rows[0])
 
 
 class Hosts:
@@ -169,11 +155,6 @@ class Hosts:
         if of_device is None:
             return -1.0
         return float(np.max(self.free_memory, where=of_device & self._open & (self.free_slots >= 1), initial=-1.0))
-
-    def work(self, request: Request, rows: Rows) -> Column:
-        """What each host would have to do with it besides, for what it can do."""
-        found: Column = (self.load[rows] + request.load) / self.throughput[rows]
-        return found
 
     def held(self, request: Request) -> Column:
         """How many of the request's images each row holds."""

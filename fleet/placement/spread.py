@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from farlane.fleet.placement.hosts import Hosts, Mask, Request, least
+from farlane.fleet.placement.hosts import Hosts, Mask, Request
 
 
 def choose(request: Request, hosts: Hosts, fits: Mask) -> int:
     """A row of `fits`, of which there is one at least."""
-    return least(
-        np.flatnonzero(fits),
-        lambda rows: hosts.work(request, rows),
-        lambda rows: 1 - hosts.free_memory[rows] / hosts.memory[rows],
-    )
+    rows = np.flatnonzero(fits)
+    work = (hosts.load[rows] + request.load) / hosts.throughput[rows]
+    used = 1 - hosts.free_memory[rows] / hosts.memory[rows]
+    return int(rows[np.lexsort((used, work))[0]])

@@ -255,14 +255,13 @@ def test_a_guest_that_cannot_follow_is_refused(fleet: FleetHere) -> None:
 
 def test_guests_that_say_nothing_hold_up_no_other(fleet: FleetHere) -> None:
     channel = grpc.insecure_channel(fleet.url.removeprefix("grpc://"))
-    silence: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    said = iter(silence.get, None)
-    calls = [channel.stream_stream(OPEN)(said) for _ in range(2 * AT_ONCE)]
+    silences: list[queue.SimpleQueue[bytes | None]] = [queue.SimpleQueue() for _ in range(2 * AT_ONCE)]
+    calls = [channel.stream_stream(OPEN)(iter(silence.get, None)) for silence in silences]
     eventually(lambda: fleet.edge.calls == len(calls))
     with wire(fleet.url, hello(follows=True)) as other:
         assert other.answer.WhichOneof("kind") == "elsewhere"
         assert all(call.is_active() for call in calls)
-    for call in calls:
+    for call, silence in zip(calls, silences, strict=True):
         call.cancel()
         silence.put(None)
     channel.close()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-import numpy as np
 import pytest
 from farlane.fleet.placement import locality, pack, spread
 from farlane.fleet.placement.book import Book, Limits, Placed, Policy, Queued, Refused
-from farlane.fleet.placement.hosts import Capacity, Hosts, Mask, Request
+from farlane.fleet.placement.hosts import Capacity, Hosts, Request
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,42 +58,6 @@ def test_locality_goes_where_the_images_are() -> None:
     assert other.host != first.host
     again = placed(fleet.ask(request(images=("a", "c", "b")), 0.0))
     assert (again.host, again.missing) == (first.host, ("c",))
-
-
-def by_sorting(policy: Policy, asked: Request, hosts: Hosts, fits: Mask) -> int:
-    """What the policies' tables say, by sorting all rows."""
-    rows = np.flatnonzero(fits)
-    work = hosts.work(asked, rows)
-    keys: dict[Policy, tuple[np.ndarray, ...]] = {
-        pack.choose: (hosts.free_memory[rows], np.maximum(work, 1.0)),
-        spread.choose: (1 - hosts.free_memory[rows] / hosts.memory[rows], work),
-        locality.choose: (work, -hosts.held(asked)[rows], np.maximum(work, 1.0)),
-    }
-    return int(rows[np.lexsort(keys[policy])[0]])
-
-
-@pytest.mark.parametrize("policy", [pack.choose, spread.choose, locality.choose])
-@given(
-    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=1, max_size=20),
-    load=st.sampled_from([0.1, 0.5]),
-)  # fmt: skip
-def test_each_policy_chooses_what_sorting_puts_first(
-    policy: Policy, rows: list[tuple[int, int, int, bool]], load: float
-) -> None:
-    hosts, asked = Hosts(), request(load=load, images=("a", "b"))
-    for number, (busy, used, _, _) in enumerate(rows):
-        hosts.add(f"h{number}", HOST)
-        hosts.load[number] = busy / 2
-        hosts.free_memory[number] -= used * GIB
-    fits = hosts.fits(asked)
-    for number, (_, _, images, may) in enumerate(rows):
-        for image in ("a", "b", "c")[:images]:
-            hosts.hold(number, image)
-        fits[number] &= may
-    if fits.any():
-        before = fits.copy()
-        assert policy(asked, hosts, fits) == by_sorting(policy, asked, hosts, fits)
-        assert (fits == before).all()
 
 
 def test_a_host_has_no_more_than_its_memory_and_its_sessions() -> None:
