@@ -81,7 +81,8 @@ PYTEST  = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist 
 SKIPPED = .cache/skipped.txt
 
 # Of what is built for the tests, the release build links with one processor for a minute at a time: cargo's tests are built beside it.
-CARGO_TESTS = cd $(SHIM) && cargo test --quiet --workspace --exclude protogen
+# Without tests in documentation, of which there are none: cargo would look for them in each crate.
+CARGO_TESTS = cd $(SHIM) && cargo test --quiet --workspace --exclude protogen --lib --bins --tests
 cargo-tests:
 	$(CARGO_TESTS) --no-run
 
