@@ -5,7 +5,11 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
+<<<<<<< HEAD
 .PHONY: help install shim demo cargo-tests test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages docs picture results
+=======
+.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages test-site docs picture results
+>>>>>>> pages
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
@@ -27,7 +31,7 @@ help:
 	@echo "make lint typecheck imports check-generated    what .ci/run checks besides"
 	@echo "make bench      the benchmarks; each prints ratios"
 	@echo "make generate   write the generated files anew from protos/ and the commands' parsers"
-	@echo "make docs       the pages as a site, in .cache/site; make picture: the README's; make test-pages: their slow commands and diagrams"
+	@echo "make docs       the pages as a site, in .cache/site; make picture: the README's; make test-pages: their slow commands and diagrams (make test-site: these alone)"
 	@echo "make results    measures what takes minutes; writes the tables and plots of docs/results (RESULTS_ARGS='--only AREA', --all, --tables)"
 
 $(BIN)/python:
@@ -220,6 +224,10 @@ results: install
 
 test-pages: install $(VENV)/docs
 	$(BIN)/python -m pytest -m pages tests/e2e/commands/test_pages.py tests/e2e/commands/test_site.py $(PYTEST_ARGS)
+
+# The diagrams alone, in a real browser.
+test-site: install $(VENV)/docs
+	$(BIN)/python -m pytest -m pages tests/e2e/commands/test_site.py $(PYTEST_ARGS)
 
 bench: install
 	@for b in benchmarks/*.py benchmarks/compiler/*.py; do case $$b in benchmarks/_*) ;; *) echo "== $$b"; $(BIN)/python $$b || exit 1;; esac; done

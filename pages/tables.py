@@ -1,7 +1,7 @@
 """The measured tables of docs/results: one file of data for each page, and the parts of a page that are written from it.
 
 `docs/results/data/PAGE.json` holds a page's tables: how each was measured, when, on which machine under which load, its
-head, its rows, and notes such as the verdicts on goals. In the page, a table stands between `<!-- table NAME -->` and
+head, its rows, and notes such as the verdicts on goals; a table without a command is a record, and says why. In the page, a table stands between `<!-- table NAME -->` and
 `<!-- end -->`; what is between them is written, the text around them is not touched.
 """
 
@@ -42,7 +42,10 @@ def line(row: list[str]) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """A table and its conditions. `how` is Markdown: mostly the command."""
+    """A table and its conditions. `how` is Markdown: mostly the command.
+
+    `record`: why no command of the repository measures the table anew; empty where one does.
+    """
 
     how: str
     date: str
@@ -51,9 +54,12 @@ class Measured:
     head: list[str]
     rows: list[list[str]]
     notes: list[str]
+    record: str = ""
 
     def markdown(self) -> str:
         caption = f"{self.how}, {self.date}; {self.machine}; {self.load}."
+        if self.record:
+            caption += f" A record, which no command measures anew: {self.record}."
         lines = [*textwrap.wrap(caption, WIDTH, break_long_words=False, break_on_hyphens=False), ""]
         if self.rows:
             right = [all(NUMERIC.match(cell) for cell in column if cell) for column in zip(*self.rows, strict=True)]
@@ -84,6 +90,8 @@ def save(page: str, tables: dict[str, Measured]) -> None:
     for name, table in tables.items():
         fields = []
         for key, value in asdict(table).items():
+            if key == "record" and not value:
+                continue
             if key in ("rows", "notes") and value:
                 lines = ",\n".join("   " + json.dumps(each, ensure_ascii=False) for each in value)
                 fields.append(f'  "{key}": [\n{lines}\n  ]')

@@ -14,11 +14,14 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 12, 34, 26
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; padding: 0 1em; color: #222; }
+body { overflow-wrap: anywhere; }
 h1, h2 { font-weight: 600; } svg { background: #fafafa; margin: 3px; }
 svg text { font: 11px system-ui, sans-serif; fill: #333; } svg .title { font-weight: 600; font-size: 12px; }
 .none { --mode: #b0413e; } .calls { --mode: #e0a030; } .loops { --mode: #2a7f62; }
 svg polyline { fill: none; stroke: var(--mode); stroke-width: 2; } svg circle { fill: var(--mode); }
 .key { color: var(--mode); font-weight: 600; margin-right: 1em; }
+.diagrams { display: flex; flex-wrap: wrap; }
+@media (max-width: 640px) { .diagrams svg { width: 100%; height: auto; margin: 3px 0; } }
 .table { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; white-space: nowrap; }
 th, td { padding: 2px 9px; text-align: right; border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { text-align: left; }
@@ -37,7 +40,7 @@ def _diagram(row: Row, distances: list[float]) -> str:
     def y(seconds: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (high - math.log10(seconds)) / (high - low)
 
-    parts = [f'<svg width="{WIDTH}" height="{HEIGHT}" role="img"><title>{escape(row.what)}</title>']
+    parts = [f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(row.what)}</title>']
     parts.append(f'<text class="title" x="8" y="16">{escape(row.name)}</text>')
     for power in range(low, high + 1):
         at = y(10.0**power)
@@ -60,13 +63,14 @@ def _diagram(row: Row, distances: list[float]) -> str:
 
 def page(record: Record) -> str:
     """The whole file."""
-    parts = ["<!doctype html>", '<html lang="en"><head><meta charset="utf-8"><title>Farlane: round trips</title>']
+    parts = ["<!doctype html>", '<html lang="en"><head><meta charset="utf-8">']
+    parts.append('<meta name="viewport" content="width=device-width"><title>Farlane: round trips</title>')
     parts.append(f"<style>{STYLE}</style></head><body><h1>Round trips</h1>")
     parts.append(f"<p>{escape(circumstances(record))} Guest and host on one machine, simulated device, a ")
     parts.append("forwarder between them delays each direction by half the round trip. Medians. ")
     parts.append("Wall time over the injected round trip in mode ")
     parts += [f'<span class="key {mode}">{mode}</span>' for mode in MODES]
-    parts.append("(the time scale is logarithmic; point at a dot for its figures).</p><div>")
+    parts.append("(the time scale is logarithmic; point at a dot for its figures).</p><div class='diagrams'>")
     parts += [_diagram(row, record.distances) for row in record.rows]
     parts.append("</div>")
     for table in tables(record):

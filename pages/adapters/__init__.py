@@ -9,6 +9,8 @@ LIFETIMES = tuple(
     f"python benchmarks/memory/slots_long.py --jobs 100000 --lifetimes {kind}" for kind in memory.LIFETIMES
 )
 READING = "farlane bench roundtrips --only cg-host,cg-device,cg,cg-tenth --distances 500 --turns 5"
+#: `make test-fleet` makes this environment, which has Ray.
+FLEET = ".cache/fleet/bin/python benchmarks/fleet"
 
 SOURCES = (
     Source("latency", ("python benchmarks/latency.py",), host.latency, ("round-trips",), quick=True),
@@ -87,6 +89,14 @@ SOURCES = (
     Source("tlb-cost", ("python benchmarks/memory/whole_programs.py --runs 7",), memory.whole, ("whole",)),
     Source("fleet", ("farlane fleet simulate",), others.fleet, ("placement",)),
     Source(
+        "fleet",
+        (f"{FLEET}/cluster.py", f"{FLEET}/cluster.py --hosts 8 --sessions 100 --at-once 16"),
+        others.cluster,
+        ("cluster",),
+        each=True,
+    ),
+    Source("fleet", (f"{FLEET}/placing.py --hosts 4",), others.placing, ("placing", "asking")),
+    Source(
         "faults",
         ("python benchmarks/faults/campaign.py --trials 1000 --seed 101",),
         others.campaign,
@@ -94,6 +104,7 @@ SOURCES = (
         exact=True,
         statuses=(0, 1),
     ),
+    Source("faults", ("python benchmarks/faults/parsers.py",), others.parsers, ("parsers",)),
 )
 #: Pages that a command writes, from results that it keeps beside them.
 SUITES = (

@@ -145,11 +145,82 @@ def fleet(output: str) -> dict[str, Table]:
     return {"placement": Table(head, rows)}
 
 
+def cluster(*outputs: str) -> dict[str, Table]:
+    """A column for each run."""
+    columns = []
+    for output in outputs:
+        hosts, sessions, at_once = first(r"\d+ nodes, (\d+) hosts, (\d+) sessions, (\d+) at once", output)
+        right, lost, others = first(r"all in \d+ s: (\d+) right, (\d+) ended with error 46, (\d+) otherwise", output)
+        (killed,) = first(r"the killed node had \d+ hosts; (\d+) sessions were placed on them", output)
+        had, moved, held = first(r"the emptied host had (\d+) sessions: (\d+) moved, held for (.*) ms", output)
+        busy = first(rf"placement at the gateway meanwhile: {N} ms, 99 %: {N} ms .*", output)
+        alone = first(rf"placement, one guest at a time: {N} ms, 99 %: {N} ms .*", output)
+        columns.append(
+            [
+                f"{hosts} hosts, {sessions} sessions, {at_once} at once",
+                f"{right} right, {lost} ended with error 46, {others} otherwise",
+                killed,
+                first(r"hosts above their memory: (\d+)", output)[0],
+                f"{moved} of {had}" + (f", {held} ms" if int(moved) else ""),
+                *(f"{median}; {most} ms: {_within(most)}" for median, most in (alone, busy)),
+                first(rf"a short program .*, ratio {N}", output)[0],
+            ]
+        )
+    labels = [
+        "what",
+        "sessions",
+        "sessions that were placed on the killed node",
+        "hosts above their memory, at any time",
+        "sessions that moved from the emptied host, and for how long they were held",
+        "placement at the gateway, one guest at a time: median; 99 % (goal: 5 ms)",
+        "the same while so many programs start and run on the two processors",
+        "a short program through the gateway, and directly: ratio",
+    ]
+    head, *rows = (list(row) for row in zip(labels, *columns, strict=True))
+    return {"cluster": Table(head, rows)}
+
+
+def _within(milliseconds: str) -> str:
+    """The verdict on the gateway's goal."""
+    return verdict(["met" if float(milliseconds) <= 5 else "missed"])
+
+
+def placing(output: str) -> dict[str, Table]:
+    pattern = rf" (\d+) {N}; {N} {N}; {N} {N}; {N} {N} {N} {N} \d+"
+    rows = [
+        [
+            at_once,
+            f"{median}; {most}: {_within(most)}",
+            f"{hello}; {hellos}",
+            f"{bare}; {bares}",
+            ratio,
+            f"{ours}, {theirs}",
+        ]
+        for at_once, median, most, hello, hellos, bare, bares, ratio, ours, theirs in matches(pattern, output)
+    ]
+    head = ["at once", "at the gateway", "guest: Hello to answer", "bare connection", "ratio of the last two"]
+    pattern = rf" (\d+) (Ray's call|the line) {N}; {N} {N} {N}(?: {N})? \d+"
+    asked: dict[str, list[str]] = {}
+    for at_once, _, median, most, _, _, ratio in matches(pattern, output):
+        asked.setdefault(at_once, [at_once]).extend([f"{median}; {most} ms", *([ratio] if ratio else [])])
+    ways = ["at once", "by Ray's call: median; 99 %", "by the connection", "processor time, Ray's by the connection's"]
+    return {
+        "placing": Table([*head, "processor time: gateway, roster"], rows),
+        "asking": Table(ways, list(asked.values())),
+    }
+
+
 def campaign(output: str) -> dict[str, Table]:
     found = matches(r"\| (\w.*?) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", output)
     totals = [f"{sum(int(row[column]) for row in found):,}" for column in range(1, 6)]
     head = ["fault", "trials", "went on, right", "said why it failed", "ended by the fault", "findings"]
     return {"campaign": Table(head, [*(list(row) for row in found), ["together", *totals]])}
+
+
+def parsers(output: str) -> dict[str, Table]:
+    rows = matches(rf"(\w+) (.*): (\d+) inputs each, {N} s", output)
+    shown = [[crate, tests, f"{int(inputs):,}", f"{seconds} s"] for crate, tests, inputs, seconds in rows]
+    return {"parsers": Table(["crate", "tests", "inputs of each", "time"], shown)}
 
 
 def gpu(output: str) -> dict[str, Table]:

@@ -18,9 +18,32 @@ from pathlib import Path
 import pytest
 from blocks import DOCS, WORDS, Block, blocks, not_printed, pages, script
 
+#: A small program that pages call `app`: a loop of launches in a function, and memory of the device.
+APP = """
+cat > app.cu <<'END'
+__global__ void add(int *data) { data[threadIdx.x] += 1; }
+extern "C" void step(int *data) {
+    for (int i = 0; i < 8; ++i) add<<<1, 64>>>(data);
+}
+int main() {
+    int *data;
+    cudaMalloc(&data, 4096);
+    cudaMemset(data, 0, 4096);
+    step(data);
+    return cudaDeviceSynchronize() || cudaFree(data);
+}
+END
+python -m farlane.frontend.devtools.toolchain 13.0 -- -o app app.cu
+"""
 AFTER = {
+    "howto/analyze-a-program.md": ("", APP),
     "howto/check-kernels.md": ("tutorials/first-run.md", "cp hello.cu app.cu\n"),
     "howto/choose-a-mode.md": ("tutorials/first-run.md", "cp hello app\n"),
+    "howto/debug-a-program.md": ("", APP),
+    "howto/hosts/share-a-host.md": ("", "farlane host init\n"),
+    "howto/more-memory.md": ("", APP),
+    "howto/record-a-timeline.md": ("", APP),
+    "howto/study-memory.md": ("", APP),
     "howto/why-a-loop-waits.md": ("tutorials/first-run.md", "cp hello app\n"),
     "tutorials/team-host.md": ("tutorials/first-run.md", ""),
 }

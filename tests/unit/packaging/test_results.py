@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -69,6 +70,22 @@ def test_every_measured_table_has_a_place() -> None:
         assert {*source.tables} <= {*tables.load(source.page)}, source.commands
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_a_table_has_a_command_or_is_a_record(page: str) -> None:
+    measured = {name for source in adapters.SOURCES if source.page == page for name in source.tables}
+    records = {name for name, table in tables.load(page).items() if table.record}
+    assert not measured & records
+    assert measured | records == {*tables.load(page)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_of_figures_are_in_the_data(page: str) -> None:
+    """Those that define words may stand in the page itself."""
+    text = tables.PART.sub("", (tables.RESULTS / f"{page}.md").read_text())
+    heads = re.findall(r"^(\|.*\|)\n\|[-:|]+\|$", text, re.M)
+    assert [head for head in heads if head != "| hierarchy | what it is |"] == []
+
+
 def test_commands_are_files_of_the_repository() -> None:
     for source in adapters.SOURCES:
         for command in source.commands:
@@ -126,6 +143,14 @@ def test_a_measurement_replaces_a_table_and_nothing_else(page: Path) -> None:
     assert "|  | km/h |\n|---|---:|\n| a | 5 |\n| b | 7 |\n\n- fast\n\n<!-- end -->\n\nText.\n" in text
     assert "counts are exact" in text
     assert text == tables.written("speed"), "writing it again changes nothing"
+
+
+def test_a_record_says_why_until_it_is_measured(page: Path) -> None:
+    (before,) = tables.load("speed").values()
+    tables.save("speed", {"cars": dataclasses.replace(before, record="the car is gone")})
+    assert "a car; quiet. A record, which no command measures anew: the car is gone.\n" in tables.written("speed")
+    results.measure(Source("speed", ("echo a 5 km/h",), cars, ("cars",)))
+    assert "A record" not in tables.written("speed")
 
 
 def test_a_command_that_fails_changes_nothing(page: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from browser import WIDTHS, measured, needs_browser
 from farlane.roundtrips import page, plot, text
 from farlane.roundtrips.goals import verdicts
 from farlane.roundtrips.measure import Point, Record, Row
@@ -71,3 +73,29 @@ def test_picture(record: Record, tmp_path_factory: pytest.TempPathFactory) -> No
     target = tmp_path_factory.mktemp("plot") / "plot.png"
     plot.write(record, target)
     assert target.read_bytes().startswith(b"\x89PNG")
+
+
+LOOKED_AT = """(() => {
+  const wide = [...document.querySelectorAll("svg")].map((svg) => svg.getBoundingClientRect());
+  const tables = [...document.querySelectorAll(".table")];
+  return {
+    diagrams: wide.length, left: Math.min(...wide.map((box) => box.left)), right: Math.max(...wide.map((box) => box.right)),
+    side: wide.filter((box) => Math.abs(box.top - wide[0].top) < 1).length,
+    scroll: tables.filter((table) => table.scrollWidth > table.clientWidth).length, tables: tables.length,
+    lines: [...document.querySelectorAll("p, h1, h2")].every((each) => each.scrollWidth <= each.clientWidth),
+  };
+})()"""
+
+
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_fits(record: Record, width: int, tmp_path: Path) -> None:
+    """Tables scroll by themselves where they are wider."""
+    record.rows.append(row("a-program-with-a-long-name-" * 2, CG_LIKE, 1.0, 0.2, 0.25))
+    found = measured(page.page(record), width, tmp_path, LOOKED_AT)
+    assert found["diagrams"] == 3
+    assert 0 <= found["left"] < found["right"] <= width
+    assert found["side"] == (3 if width == 1400 else 1)
+    assert found["tables"] >= 2
+    assert found["scroll"] > 0 or width == 1400
+    assert found["lines"]
