@@ -5,11 +5,7 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-<<<<<<< HEAD
-.PHONY: help install shim demo cargo-tests test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages docs picture results
-=======
-.PHONY: help install shim demo test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages test-site docs picture results
->>>>>>> pages
+.PHONY: help install shim demo cargo-tests test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages test-site docs picture results
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"

@@ -186,26 +186,38 @@ def _within(milliseconds: str) -> str:
 
 
 def placing(output: str) -> dict[str, Table]:
-    pattern = rf" (\d+) {N}; {N} {N}; {N} {N}; {N} {N} {N} {N} \d+"
-    rows = [
-        [
-            at_once,
-            f"{median}; {most}: {_within(most)}",
-            f"{hello}; {hellos}",
-            f"{bare}; {bares}",
-            ratio,
-            f"{ours}, {theirs}",
-        ]
-        for at_once, median, most, hello, hellos, bare, bares, ratio, ours, theirs in matches(pattern, output)
+    pattern = rf" (\d+) (all|\d+) {N}; {N} {N}; {N} {N}; {N} {N} {N}; {N} {N} {N} {N} \d+"
+    rows = []
+    for at_once, let_in, *figures in matches(pattern, output):
+        median, most, turn, turns, hello, hellos, _, bare, bares, ours, theirs, cheaper = figures
+        alone = let_in == "all"
+        rows.append(
+            [
+                at_once,
+                let_in,
+                f"{median}; {most}: {_within(most)}",
+                "none" if alone else f"{turn}; {turns}",
+                f"{hello}; {hellos}",
+                f"{bare}; {bares}",
+                f"{ours}, {theirs}",
+                "" if alone else cheaper,
+            ]
+        )
+    head = [
+        "at once",
+        "guests worked for",
+        "placing, from the guest's turn on",
+        "waiting for its turn",
+        "Hello to answer",
     ]
-    head = ["at once", "at the gateway", "guest: Hello to answer", "bare connection", "ratio of the last two"]
+    head += ["bare connection", "processor time: gateway, roster", "ratio of processor time"]
     pattern = rf" (\d+) (Ray's call|the line) {N}; {N} {N} {N}(?: {N})? \d+"
     asked: dict[str, list[str]] = {}
     for at_once, _, median, most, _, _, ratio in matches(pattern, output):
         asked.setdefault(at_once, [at_once]).extend([f"{median}; {most} ms", *([ratio] if ratio else [])])
     ways = ["at once", "by Ray's call: median; 99 %", "by the connection", "processor time, Ray's by the connection's"]
     return {
-        "placing": Table([*head, "processor time: gateway, roster"], rows),
+        "placing": Table(head, rows),
         "asking": Table(ways, list(asked.values())),
     }
 
