@@ -17,6 +17,7 @@ from farlane.backend.handlers.generated_operations import OPERATIONS
 from farlane.backend.host.greeting import TAPE_VERSION_MAX, Greeting
 from farlane.backend.host.host import Host
 from farlane.backend.host.session import Session
+from farlane.limits.generated import RECORD_BYTES
 from session_replies import answers
 from tape_client import generated_operations as encoders
 from tape_client.results import ResultError, parse_results
@@ -139,7 +140,7 @@ def test_the_client_refuses_malformed_results(vector: dict[str, Any]) -> None:
 
 def test_encoders_refuse_what_a_host_would() -> None:
     with pytest.raises(encoders.RecordError, match="at most"):
-        encoders.module_chunk(bytes(encoders.MAX_RECORD_BYTES))
+        encoders.module_chunk(bytes(RECORD_BYTES))
     with pytest.raises(encoders.RecordError, match="digest"):
         encoders.module_end(bytes(31))
     with pytest.raises(encoders.RecordError, match="grid"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from farlane.limits.generated import RECORD_BYTES
 from farlane.v1 import session_pb2 as pb
 from tape_client import generated_operations as operations
 from tape_client.client import Client, CudaFailure
@@ -16,7 +17,7 @@ from tape_client.connection import ConnectionLost, Refused
 
 GOLDEN = Path(__file__).resolve().parents[3] / "protos/golden"
 RESULTS = json.loads((GOLDEN / "results.json").read_text(encoding="utf-8"))["records"]
-LIMIT = operations.MAX_RECORD_BYTES
+LIMIT = RECORD_BYTES
 WELCOME = pb.HostMessage(
     welcome=pb.Welcome(tape_version=operations.TAPE_VERSION, credit_bytes=LIMIT, message_bytes=LIMIT)
 )
