@@ -52,7 +52,7 @@ static void modes() {
             ended(refused ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
         }
     }
-    // A capture that is not relaxed ends in the thread in which it began.
+    // A capture that is not relaxed ends in the thread in which it began. Another one that tries ends it for good.
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     std::thread thread([] {
         CUgraph graph;
@@ -60,7 +60,7 @@ static void modes() {
         FAILS(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     });
     thread.join();
-    ended(CUDA_SUCCESS);
+    ended(CUDA_ERROR_ILLEGAL_STATE);
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     std::thread last([] {
         OK(cuCtxSetCurrent(context));
