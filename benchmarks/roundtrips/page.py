@@ -40,7 +40,9 @@ def _diagram(row: Row, distances: list[float]) -> str:
     def y(seconds: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (high - math.log10(seconds)) / (high - low)
 
-    parts = [f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(row.what)}</title>']
+    parts = [
+        f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{escape(row.what)}</title>'
+    ]
     parts.append(f'<text class="title" x="8" y="16">{escape(row.name)}</text>')
     for power in range(low, high + 1):
         at = y(10.0**power)
