@@ -90,7 +90,7 @@ SOURCES = (
     Source(
         "tlb-programs", ("python benchmarks/memory/tlb_programs.py --preset gem5",), memory.gem5, ("gem5",), exact=True
     ),
-    Source("tlb-streams", ("python benchmarks/memory/tlb.py",), memory.streams, ("streams",), exact=True),
+    Source("tlb-streams", ("python benchmarks/memory/tlb.py",), memory.streams, ("streams",), exact=True, quick=True),
     Source("tlb-cost", ("python benchmarks/memory/tlb_programs.py --cost",), memory.cost, ("kernels",)),
     Source("tlb-cost", ("python benchmarks/memory/whole_programs.py --runs 7",), memory.whole, ("whole",)),
     Source("fleet", ("farlane fleet simulate",), others.fleet, ("placement",)),
