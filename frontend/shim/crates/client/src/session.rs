@@ -1,9 +1,8 @@
 //! The session as the rest of the shim sees it: append, ask, read, flush, finish.
 //!
-//! Threads: any number of the program's threads call in; those that wait for the host read its
-//! replies, a background thread does what is left (`incoming/reading.rs`).
-//! Locking: see `shared`. A session that has ended, died or was left behind by a fork is known by its phase, which is
-//! looked at before any lock, so that the child of a fork never touches a lock that a vanished thread may hold.
+//! Threads: any number of the program's threads call in; those that wait for the host read its replies, a background
+//! thread does what is left (`incoming/reading.rs`). Locking: see `shared`. A session that has ended, died or stayed in
+//! a fork's parent is known by its phase, which is looked at before any lock: a vanished thread may hold one.
 
 mod hello;
 mod led;

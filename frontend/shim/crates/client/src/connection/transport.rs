@@ -1,8 +1,7 @@
 //! The background thread from its start to its end: connection, handshake, then `reading` until the session is over.
 //!
-//! What the guest says first is put together by the thread that opens, while this one connects. This one never waits for
-//! a lock that a thread of the program holds while waiting for the host: the outbox, which such a thread may hold, is
-//! only tried.
+//! What the guest says first is put together by the thread that opens. This one never waits for a lock that a thread of
+//! the program holds while waiting for the host: the outbox, which such a thread may hold, is only tried.
 
 use crate::connection::age::AgeTimer;
 use crate::connection::bell::Bell;
