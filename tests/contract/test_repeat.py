@@ -9,26 +9,11 @@ import numpy as np
 import pytest
 from farlane.backend.device.base import LaunchShape
 from farlane.backend.device.plan import Body, Hole, Kind, Step, Stop
+from kernels import MIX
 
 pytestmark = pytest.mark.needs("repeat")
 
 ONE = LaunchShape((1, 1, 1), (1, 1, 1), 0)
-IMAGE = b"""
-.version 7.5
-.target sm_75
-.address_size 64
-// word = 3 * word + value
-.visible .entry mix(.param .u64 word, .param .u32 value)
-{
-    .reg .b32 %r<3>; .reg .b64 %rd<2>;
-    ld.param.u64 %rd1, [word];
-    ld.param.u32 %r1, [value];
-    ld.global.u32 %r2, [%rd1];
-    mad.lo.s32 %r2, %r2, 3, %r1;
-    st.global.u32 [%rd1], %r2;
-    ret;
-}
-"""
 
 
 def rows(address: int, size: int = 4) -> bytes:
@@ -44,7 +29,7 @@ def no_results(count: int) -> Any:
 
 
 def mix(subject: Any, word: int, value: int, *holes: Hole, shape: LaunchShape = ONE) -> Step:
-    function = subject.context.function(subject.module(IMAGE), "mix")
+    function = subject.context.function(subject.module(MIX), "mix")
     operands = struct.pack("<QI", word, value)
     return Step(Kind.LAUNCH, operands, holes, stream=subject.stream, function=function, shape=shape)
 
@@ -139,7 +124,7 @@ def test_a_fault_ends_it(subject: Any) -> None:
 def test_a_launch_that_is_refused_is_left_to_the_replay(subject: Any) -> None:
     body = Body((mix(subject, 0, 1, shape=LaunchShape((1, 1, 1), (1, 1, 1), 1 << 20)),))
     assert subject.context.repeat(body, np.empty((0, 3), np.uint64), no_results(3)) is None
-    function = subject.context.function(subject.module(IMAGE), "mix")
+    function = subject.context.function(subject.module(MIX), "mix")
     body = Body((Step(Kind.LAUNCH, bytes(4), (), stream=subject.stream, function=function, shape=ONE),))
     assert subject.context.repeat(body, np.empty((0, 3), np.uint64), no_results(3)) is None
 

@@ -20,29 +20,14 @@ from farlane.backend.device.gpu import CupyDevice
 from farlane.backend.device.gpu.driver.cuda import CudaDriver
 from farlane.backend.device.gpu.driver.interface import Driver
 from farlane.backend.device.options import DEFAULT, DeviceOptions
+from kernels import HEADER, MIX_ALONE
 
 if not driver_options.are_on():
     collect_ignore_glob = ["test_*.py"]
 
 QUOTA = 64 << 20
 ONE = LaunchShape((1, 1, 1), (1, 1, 1), 0)
-IMAGE = b"""
-.version 7.5
-.target sm_75
-.address_size 64
-.visible .global .align 4 .u32 counter = 41;
-// word = 3 * word + value
-.visible .entry mix(.param .u64 word, .param .u32 value)
-{
-    .reg .b32 %r<3>; .reg .b64 %rd<2>;
-    ld.param.u64 %rd1, [word];
-    ld.param.u32 %r1, [value];
-    ld.global.u32 %r2, [%rd1];
-    mad.lo.s32 %r2, %r2, 3, %r1;
-    st.global.u32 [%rd1], %r2;
-    ret;
-}
-"""
+IMAGE = HEADER + b".visible .global .align 4 .u32 counter = 41;\n" + MIX_ALONE
 # The functions that tests let fail.
 _FAILING = (
     "cuMemAlloc", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAddressReserve", "cuMemGetAllocationGranularity", "cuGraphCreate",

@@ -18,6 +18,7 @@ from farlane.backend.device.saved import SavedContext, Unsaveable
 from farlane.backend.handlers.generated_operations import encode
 from farlane.backend.objects.images import digest_of
 from farlane.v1 import session_pb2 as pb
+from kernels import MIX
 from saving_host import Guest, save, serving, write
 from waiting import eventually
 
@@ -25,22 +26,7 @@ PAGE = 4096
 DISABLE_TIMING = 2  # of cudaEventCreateWithFlags
 STACK_SIZE = 0  # cudaLimit
 MAX_DYNAMIC_SHARED = 8  # cudaFuncAttribute
-MIX = b"""
-.version 7.5
-.target sm_75
-.address_size 64
-// word = 3 * word + value
-.visible .entry mix(.param .u64 word, .param .u32 value)
-{
-    .reg .b32 %r<3>; .reg .b64 %rd<2>;
-    ld.param.u64 %rd1, [word];
-    ld.param.u32 %r1, [value];
-    ld.global.u32 %r2, [%rd1];
-    mad.lo.s32 %r2, %r2, 3, %r1;
-    st.global.u32 [%rd1], %r2;
-    ret;
-}
-\0"""
+IMAGE = MIX + b"\0"
 
 
 def opened() -> Device:
@@ -54,7 +40,7 @@ def launch(word: int, value: int, stream: int) -> bytes:
 def filled(served: Any) -> Guest:
     """A session with memory, a module, a stream that waits for no other, an event, a loop, and a payload."""
     guest = Guest(served)
-    base, digest = guest.base, digest_of(MIX)
+    base, digest = guest.base, digest_of(IMAGE)
     body = launch(base + PAGE, 7, 16)
     guest.does(
         encode("ALLOCATE", base, 3 * PAGE + 100),
@@ -68,8 +54,8 @@ def filled(served: Any) -> Guest:
         encode("EVENT_CREATE", 16, DISABLE_TIMING),
         encode("EVENT_CREATE", 17, 0),
         encode("EVENT_RECORD", 16, 16, 0, 0),
-        encode("MODULE_BEGIN", len(MIX), digest),
-        encode("MODULE_CHUNK", len(MIX), 0, tail=MIX),
+        encode("MODULE_BEGIN", len(IMAGE), digest),
+        encode("MODULE_CHUNK", len(IMAGE), 0, tail=IMAGE),
         encode("MODULE_END", digest),
         encode("MODULE_OPEN", 16, 0, digest),
         encode("FUNCTION_OPEN", 16, 16, 3, 0, tail=b"mix"),
@@ -175,13 +161,13 @@ def test_a_session_goes_to_no_device_of_another_kind(baseline: dict[str, int], t
 def test_what_the_driver_keeps_is_refused(bench: Any) -> None:
     context = bench.context
     assert context.save().allocations == []
-    module = context.load_module(MIX.replace(b"// word", b".global .u32 counter = 40;\n// word"))
+    module = context.load_module(IMAGE.replace(b"// word", b".global .u32 counter = 40;\n// word"))
     with pytest.raises(Unsaveable, match="variables, or kernels that allocate memory"):
         context.save()
     context.unload_module(module)
     context.set_limit(STACK_SIZE, 2048)
     assert context.save().limits == {STACK_SIZE: 2048}
-    function = context.function(context.load_module(MIX), "mix")
+    function = context.function(context.load_module(IMAGE), "mix")
     context.set_function_attribute(function, MAX_DYNAMIC_SHARED, 4096)
     assert function.max_dynamic_shared == 4096
     context.allocate(bench.base, 512 * 6)
@@ -197,7 +183,7 @@ def test_what_the_driver_keeps_is_refused(bench: Any) -> None:
 
 
 def test_an_error_that_comes_late_is_refused_and_stays_the_session_s(bench: Any) -> None:
-    function = bench.context.function(bench.context.load_module(MIX), "mix")
+    function = bench.context.function(bench.context.load_module(IMAGE), "mix")
     bench.launch(function, bench.base + (1 << 30), 1)
     with pytest.raises(Unsaveable, match="its context is lost by an error"):
         bench.context.save()
@@ -209,11 +195,11 @@ def test_an_error_that_comes_late_is_refused_and_stays_the_session_s(bench: Any)
 @pytest.mark.parametrize(
     ("code", "keeps"),
     [
-        (MIX, False),
-        (b"\t.global .u32 counter = 40;\n" + MIX, True),
-        (b".visible .const .align 4 .b8 table[16];" + MIX, True),
-        (MIX + b".extern .func (.param .b64 f) malloc (.param .b64 size);", True),
-        (MIX.replace(b"// word", b"\t// .globl mix\n.extern .shared .align 4 .b8 tile[];\n// word"), False),
+        (IMAGE, False),
+        (b"\t.global .u32 counter = 40;\n" + IMAGE, True),
+        (b".visible .const .align 4 .b8 table[16];" + IMAGE, True),
+        (IMAGE + b".extern .func (.param .b64 f) malloc (.param .b64 size);", True),
+        (IMAGE.replace(b"// word", b"\t// .globl mix\n.extern .shared .align 4 .b8 tile[];\n// word"), False),
         (b"\x7fELF....text.mix\0.nv.constant0.mix\0", False),
         (b"\x7fELF....nv.global.init\0", True),
         (b"\x7fELF....nv.constant3\0", True),
@@ -262,7 +248,7 @@ def test_what_was_saved_is_believed_nothing(bench: Any) -> None:
             context.write_pages(address, bytes(size))
     context.write_pages(window.base + PAGE, b"a" * PAGE)
     with pytest.raises(Unsaveable, match="a module of it has variables"):
-        context.restore_module(MIX, 4096)
+        context.restore_module(IMAGE, 4096)
     rows = Rows(window.base + PAGE, 10, 10, 1)
     assert b"".join(map(bytes, context.read(rows, context.default_stream(1)))) == b"a" * 10
     with pytest.raises(CudaError):

@@ -17,6 +17,7 @@ from farlane.backend.device import registry
 from farlane.backend.host.host import Host
 from farlane.backend.server.edge import Edge
 from farlane.backend.server.endpoint import parse
+from kernels import HEADER, MIX_ALONE
 from tape_client import generated_operations as operations
 from tape_client import loops
 from tape_client.client import Client, CudaFailure
@@ -24,24 +25,8 @@ from tape_client.connection import ConnectionLost
 from waiting import eventually
 
 COUNT = 1 << 40
-IMAGE = b"""
-.version 7.5
-.target sm_75
-.address_size 64
-.visible .entry nothing() { ret; }
-.visible .entry endless() { LOOP: bra LOOP; }
-// word = 3 * word + value
-.visible .entry mix(.param .u64 word, .param .u32 value)
-{
-    .reg .b32 %r<3>; .reg .b64 %rd<2>;
-    ld.param.u64 %rd1, [word];
-    ld.param.u32 %r1, [value];
-    ld.global.u32 %r2, [%rd1];
-    mad.lo.s32 %r2, %r2, 3, %r1;
-    st.global.u32 [%rd1], %r2;
-    ret;
-}
-"""
+OTHERS = b".visible .entry nothing() { ret; }\n.visible .entry endless() { LOOP: bra LOOP; }\n"
+IMAGE = HEADER + OTHERS + MIX_ALONE
 ONE = (1, 1, 1)
 
 
