@@ -3,8 +3,8 @@
 Owns what the session knows of the device: whether it has it, how many granules are free. A thread of its own takes what the listener asks for, while the session's thread
 waits for the device or has none of it; so granules leave a session that does not run.
 
-The session keeps the device between two operations until the listener asks for it (`RECALL`): alone it sends nothing. Frames that it gives back are told to the
-listener when it leaves the device: by then their pages are out of the file, which the listener looks at.
+The session keeps the device between two operations until the listener asks for it (`RECALL`): alone it sends nothing. Which frames it gives back it
+says when it leaves the device: by then their pages are out of the file, which the listener looks at.
 
 Locking: `_asking` around a question and its answer, `_state` around what both threads know and around what is sent without an answer.
 """
