@@ -47,9 +47,10 @@ impl Member {
     /// A new node of the graph waits for what the next one was to wait for, and the next one for it.
     fn add(&mut self, state: &mut State, graph: Id, work: Work) -> Outcome<Id> {
         let id = state.add(graph, work, self.tips.clone())?;
-        let edges: Vec<(Id, GraphEdgeData)> = std::mem::take(&mut self.edges).into_iter().collect();
+        let edges: Vec<(Id, GraphEdgeData)> = self.edges.iter().map(|(from, data)| (*from, *data)).collect();
+        state.describe_new(id, &edges)?;
+        self.edges.clear();
         self.tips = vec![id];
-        state.describe(id, &edges)?;
         Ok(id)
     }
 }
@@ -361,8 +362,7 @@ pub fn admit(operation: Operation) -> Outcome {
     Ok(())
 }
 
-/// Whether the thread may make a call that is not safe while captures are under way: by its mode and theirs, or not at
-/// all (`never`).
+/// Whether the modes let the thread make a call that captures under way may forbid; `never`: none of them does.
 pub fn allow(never: bool) -> Outcome {
     let (mode, thread) = (MODE.try_with(Cell::get).unwrap_or(STREAM_CAPTURE_MODE_GLOBAL), thread());
     let forbids = |capture: &Capture| match (mode, capture.mode) {

@@ -158,6 +158,11 @@ impl State {
         Ok(())
     }
 
+    /// The same for a node that was just made, which goes again where an edge cannot be.
+    pub fn describe_new(&mut self, node: Id, edges: &[(Id, GraphEdgeData)]) -> Outcome {
+        self.describe(node, edges).inspect_err(|_| drop(self.remove(node)))
+    }
+
     /// Whether there may be such an edge: ports and the programmatic type are those of kernels.
     pub fn check_edge(&self, from: Id, to: Id, data: &GraphEdgeData) -> Outcome {
         let kernel = |id| self.node(id).map(|node| matches!(node.work, Work::Kernel(_)));

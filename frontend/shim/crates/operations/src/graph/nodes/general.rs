@@ -103,8 +103,7 @@ pub unsafe fn describe(
     // SAFETY: the caller's promise.
     let (node, from, data) = unsafe { (node_id(made.read())?, listed(dependencies, count)?, described(data, count)) };
     let edges: Vec<(Id, GraphEdgeData)> = from.into_iter().zip(data).collect();
-    let mut state = state();
-    state.describe(node, &edges).inspect_err(|_| drop(state.remove(node)))
+    state().describe_new(node, &edges)
 }
 
 pub unsafe fn node_set_params(node: GraphNodeHandle, nodeParams: *mut GraphNodeParams) -> Outcome {
