@@ -4,7 +4,7 @@ use crate::control::{ControlPlane, Methods};
 use crate::device::Direct;
 use crate::handles::Handles;
 use crate::payloads::Payloads;
-use crate::saving::pause;
+use crate::saving::{is_to_pause, pause};
 use crate::sinks::{Given, Sent};
 use crate::standing::Standing;
 use crate::{gone, Call, MessageRefused};
@@ -183,26 +183,29 @@ impl Replay {
     }
 }
 
-/// The next message. `rest` is called while none is there.
+/// The next message. `rest` is called while none is there. A thread that wakes the call meanwhile ends one of these short waits alone, so
+/// whether the session is to pause is looked at before the wait that has no end.
 fn next(
     replay: &mut plane::replay::Replay<Py<PyAny>, Py<PyAny>>,
     call: &plane::Call,
     rest: Option<&Py<PyAny>>,
 ) -> PyResult<Received> {
     replay.rest();
-    let mut receive = |timeout| replay.receive(call, timeout).map_err(|Gone| gone(call));
     let Some(rest) = rest else {
-        return receive(None);
+        return replay.receive(call, None).map_err(|Gone| gone(call));
     };
     let mut pause = Duration::ZERO;
     loop {
-        match receive(Some(pause))? {
+        match replay.receive(call, Some(pause)).map_err(|Gone| gone(call))? {
             Received::Late => {}
             received => return Ok(received),
         }
         pause = (2 * pause).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         if Python::attach(|py| rest.call0(py)?.extract(py))? {
-            return receive(None);
+            if is_to_pause(replay, call) {
+                return Ok(Received::Late);
+            }
+            return replay.receive(call, None).map_err(|Gone| gone(call));
         }
     }
 }

@@ -23,9 +23,14 @@ type Continuing = (u32, Vec<u8>, u64);
 /// Group, context, records, continuing, decided, nanoseconds.
 type Replayed = (u64, Option<u32>, Vec<Py<PyBytes>>, Vec<(u32, Py<PyBytes>, u64)>, Option<(u32, u64)>, u64);
 
-/// Raises Paused where the session is to pause, and can.
+/// Whether the session is to pause, and can.
+pub fn is_to_pause<L, H>(replay: &plane::replay::Replay<L, H>, call: &plane::Call) -> bool {
+    call.is_asked() && replay.is_at_rest() && call.is_drained()
+}
+
+/// Raises Paused where it is.
 pub fn pause<L, H>(replay: &plane::replay::Replay<L, H>, call: &plane::Call) -> PyResult<()> {
-    if call.is_asked() && replay.is_at_rest() && call.is_drained() {
+    if is_to_pause(replay, call) {
         return Err(Paused::new_err(()));
     }
     Ok(())
