@@ -598,11 +598,18 @@ class Cuda:
     def synchronized(self) -> None:
         """All work was waited for."""
 
+    def freed(self, start: int, end: int) -> None:
+        """[start, end) is free, and work may still use it."""
+
+    def allocated(self, start: int, end: int, streams: list[int]) -> None:
+        """[start, end) is allocated: what may still use an earlier allocation of it goes before what is issued from now on. `streams` are the
+        handles of the non-blocking ones. Raises DriverFault."""
+
     def put(self, data: Buffer, stream: int) -> int:
         """Keeps at most 1 MiB in pinned memory, and returns its address: the caller issues the copy to that stream next. Raises DriverFault."""
 
-    def leave(self, stream: int) -> None:
-        """The stream ends: nothing can be recorded on it later. Raises DriverFault."""
+    def leave(self, stream: Stream) -> None:
+        """The stream ends: nothing can be recorded on it later. All streams wait for what it has yet to do. Raises DriverFault."""
 
     def end(self) -> None:
         """Gives pinned memory and events back. No work runs, or the CUDA context is lost."""

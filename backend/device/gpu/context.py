@@ -37,6 +37,7 @@ class GpuContext(Saving):
     def allocate(self, address: int, size: int) -> None:
         self._enter()
         self._memory.allocate(address, size)
+        self._streams.allocated(address, size)
 
     @translated
     def free(self, address: int) -> None:
@@ -227,7 +228,7 @@ class GpuContext(Saving):
     @translated
     def destroy_stream(self, stream: Stream) -> None:
         self._enter()
-        called(self._driver, self._native.leave, stream.handle)
+        called(self._driver, self._native.leave, stream)
         self._streams.destroy(stream)
 
     @translated

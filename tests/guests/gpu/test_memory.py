@@ -159,6 +159,26 @@ def test_what_is_sent_is_not_overwritten_before_it_is_copied(bench: Any) -> None
         assert bench.read(base + number * size, size) == data
 
 
+@pytest.mark.parametrize("flags", [0, 1], ids=["blocking", "non-blocking"])
+@pytest.mark.parametrize("ended", [False, True], ids=["there", "destroyed"])
+def test_work_on_freed_memory_goes_before_what_has_it_next(bench: Any, flags: int, ended: bool) -> None:
+    """Streams run late here: what a stream has yet to do to memory that was freed must not come after what another does to it then."""
+    context, base = bench.context, bench.base
+    ask("patient")  # nothing runs but what is waited for
+    before, after = context.create_stream(flags, 0), context.create_stream(flags, 0)
+    place = Rows(base, 4096, 4096, 1)
+    context.allocate(base, 4096)
+    context.set(place, 1, 1, before)
+    context.free(base)
+    if ended:
+        context.destroy_stream(before)
+    context.allocate(base, 4096)
+    context.set(place, 2, 1, after)
+    context.synchronize(after)
+    context.synchronize()
+    assert bench.read(base, 4096) == bytes([2]) * 4096
+
+
 def test_small_writes_cost_no_events(bench: Any) -> None:
     bench.context.allocate(bench.base, 1 << 20)
     before = ask("calls cuEventRecord")

@@ -115,6 +115,7 @@ class Memory:
         self._used -= allocation.size
         array = self.arrays.pop(address, None)
         if array is None:
+            self._native.freed(allocation.start, allocation.end)
             self.space.drop(allocation.start, allocation.end)
         else:
             self._driver.synchronize()  # as cudaFreeArray waits for what uses it

@@ -6,7 +6,8 @@ with its waiting for all blocking streams. The per-thread default stream is a bl
 thread's, and the guest's threads share one on the tape.
 
 A copy from the guest in the legacy stream is over, for the guest, when the call returns, and here it is on its way then. So work of non-blocking
-streams waits for such copies, the plane's and ours; the plane knows them all (backend/plane/src/device/cuda/order.rs).
+streams waits for such copies, the plane's and ours; the plane knows them all (backend/plane/src/device/cuda/order.rs), and what memory was freed
+while work may still use it.
 
 One thread at a time.
 Source: CUDA runtime API, "Stream synchronization behavior", "Event Management".
@@ -131,6 +132,12 @@ class Streams:
     def synchronized(self) -> None:
         """All work was waited for."""
         self._native.synchronized()
+
+    def allocated(self, address: int, size: int) -> None:
+        """What is issued from now on waits for work that may still use an earlier allocation there."""
+        if self._streams:
+            apart = [stream.handle for stream in self._streams if not stream.blocking]
+            called(self._driver, self._native.allocated, address, address + size, apart)
 
     def check_event(self, event: Event) -> None:
         if not event.alive:

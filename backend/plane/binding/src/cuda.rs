@@ -92,6 +92,16 @@ impl Cuda {
         self.inner.synchronized();
     }
 
+    /// [start, end) is free, and work may still use it.
+    fn freed(&self, start: u64, end: u64) {
+        self.inner.freed(&(start..end));
+    }
+
+    /// [start, end) is allocated; the non-blocking streams.
+    fn allocated(&self, py: Python<'_>, start: u64, end: u64, streams: Vec<usize>) -> PyResult<()> {
+        py.detach(|| self.inner.allocated(&(start..end), &streams)).map_err(raised)
+    }
+
     /// Keeps bytes in pinned memory, for a copy that is issued to the stream next; their address.
     fn put(&self, py: Python<'_>, data: &Bound<'_, PyAny>, stream: usize) -> PyResult<usize> {
         let buffer = PyBuffer::<u8>::get(data)?;
@@ -104,8 +114,8 @@ impl Cuda {
     }
 
     /// The stream ends.
-    fn leave(&self, py: Python<'_>, stream: usize) -> PyResult<()> {
-        py.detach(|| self.inner.leave(stream)).map_err(raised)
+    fn leave(&self, py: Python<'_>, stream: &Stream) -> PyResult<()> {
+        py.detach(|| self.inner.leave(&stream.inner)).map_err(raised)
     }
 
     /// Gives everything back.

@@ -106,6 +106,20 @@ impl Cuda {
         self.order.lock().synchronized();
     }
 
+    /// The range is free, and work that was issued before may still use it.
+    pub fn freed(&self, range: &Range<u64>) {
+        self.order.lock().freed(range);
+    }
+
+    /// The range is allocated: what is issued from now on waits for what may still use an earlier allocation of it. `streams` are the
+    /// non-blocking ones.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn allocated(&self, range: &Range<u64>, streams: &[usize]) -> Result<(), Fault> {
+        self.order.lock().allocated(&self.functions, range, streams)
+    }
+
     /// Keeps at most [`PIECE`] bytes in pinned memory, for a copy that the caller issues to the stream next; returns their address.
     ///
     /// # Errors
@@ -114,12 +128,16 @@ impl Cuda {
         self.outgoing.lock().put(&self.functions, data, stream)
     }
 
-    /// The stream ends.
+    /// The stream ends, and cannot be joined later: what it has yet to do goes before what is issued from now on.
     ///
     /// # Errors
     /// The driver's.
-    pub fn leave(&self, stream: usize) -> Result<(), Fault> {
-        self.outgoing.lock().leave(&self.functions, stream)
+    pub fn leave(&self, stream: &Stream) -> Result<(), Fault> {
+        self.outgoing.lock().leave(&self.functions, stream.handle)?;
+        if stream.blocking || done(self.functions.query_stream(stream.handle))? {
+            return Ok(());
+        }
+        self.order.lock().join(&self.functions, &[stream.handle])
     }
 
     /// Gives everything back. No work runs, or the CUDA context is lost.
@@ -255,19 +273,14 @@ impl Work for Arc<Cuda> {
     }
 
     fn is_done(&self, what: Awaited<'_>) -> Result<bool, Fault> {
-        let asked = match what {
+        done(match what {
             Awaited::Device => return Ok(false), // the tape has no such query
             Awaited::Stream(stream) => {
                 self.follow(stream)?;
                 self.functions.query_stream(stream.handle)
             }
             Awaited::Event(event) => self.functions.query_event(event.handle),
-        };
-        match asked {
-            Ok(()) => Ok(true),
-            Err(Fault { code: NOT_READY, .. }) => Ok(false),
-            Err(fault) => Err(fault),
-        }
+        })
     }
 
     fn elapsed(&self, start: &Event, end: &Event) -> Result<Option<f32>, Fault> {
@@ -280,6 +293,15 @@ impl Work for Arc<Cuda> {
         let mut milliseconds = 0.0;
         self.functions.elapsed(&raw mut milliseconds, start.handle, end.handle)?;
         Ok(Some(milliseconds))
+    }
+}
+
+/// What a query says.
+fn done(asked: Result<(), Fault>) -> Result<bool, Fault> {
+    match asked {
+        Ok(()) => Ok(true),
+        Err(Fault { code: NOT_READY, .. }) => Ok(false),
+        Err(fault) => Err(fault),
     }
 }
 

@@ -111,6 +111,38 @@ fn work_of_non_blocking_streams_waits_for_copies_from_the_guest() {
 }
 
 #[test]
+fn an_allocation_where_memory_was_freed_joins_the_streams() {
+    let memory = vec![0; 4096];
+    let (direct, cuda, address) = on(&memory);
+    let (other, apart) = (Stream::new(50, false), [50, 51]);
+    let seen = || (fake::calls("cuEventRecord"), fake::calls("cuStreamWaitEvent"));
+    cuda.allocated(&(0..256), &apart).unwrap();
+    cuda.freed(&(256..512));
+    cuda.freed(&(1024..2048));
+    cuda.allocated(&(2048..4096), &apart).unwrap();
+    assert_eq!(seen(), (0, 0), "nothing has used it");
+    cuda.allocated(&(1536..2048), &apart).unwrap();
+    assert_eq!(seen(), (3, 2), "the legacy stream waits for both");
+    assert_eq!(direct.set(&rows(address, 8), 1, 4, &other), Ok(true));
+    assert_eq!(direct.set(&rows(address, 8), 1, 4, &other), Ok(true));
+    assert_eq!(seen(), (3, 3), "and this one for the legacy stream, once");
+    cuda.allocated(&(256..512), &apart).unwrap();
+    assert_eq!(seen(), (3, 3), "they were joined");
+    cuda.freed(&(256..512));
+    assert_eq!(direct.synchronize(Awaited::Device), Ok(true));
+    cuda.allocated(&(256..512), &apart).unwrap();
+    cuda.leave(&other).unwrap();
+    assert_eq!(seen(), (3, 3), "all work was waited for");
+    fake::set_busy(true);
+    cuda.leave(&STREAM).unwrap();
+    assert_eq!(seen(), (3, 3), "the legacy stream knows the blocking ones");
+    cuda.leave(&other).unwrap();
+    assert_eq!(seen(), (5, 4), "it cannot be joined later");
+    cuda.end();
+    assert_eq!(fake::left(), (0, 0));
+}
+
+#[test]
 fn failures_are_the_drivers() {
     let memory = vec![0; 2 * PIECE];
     let (direct, cuda, address) = on(&memory);
