@@ -36,6 +36,7 @@ pytestmark = pytest.mark.guests
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".cache/guests/bin/python"
 STEADY = ROOT / "tests/fleet/programs/steady.cu"
+MOST = Path(__file__).parent / "most.cu"
 REGISTRY = ROOT / "tests/native/registry.toml"
 MODES = ("none", "calls", "loops")
 FARLANE = str(ROOT / ".venv/bin/farlane")
@@ -49,12 +50,8 @@ ROOMY = ("--quota", "16G")
 # Pinned memory outlives a reset: Farlane's driver leaves it to the program.
 KEPT = {"pinned"}
 
-# A memset or copy in one stream, and work in a non-blocking one that does not wait for it: what CUDA's usual timing hides. And words in memory
-# that are asked about until a stream has written them, which late streams do not do by themselves.
-RACES = {
-    "driver_memory", "driver_mixed_graphs", "driver_mixed_captures", "driver_contexts_ownership", "graph_memory",
-    "driver_memory_operations", "driver_held_streams",
-}  # fmt: skip
+# Words in memory are asked about until a stream has written them, which late streams do not do by themselves.
+ASKING = {"driver_held_streams", "driver_memory_operations"}
 
 ENTRIES = [
     entry
@@ -106,14 +103,14 @@ def run_program(entry: Entry, toolchain: Callable[[str], Toolchain], guest: Gues
         assert (outcome.status, outcome.stdout) == (0, entry.expected), f"mode {mode}: {outcome.stderr}"
 
 
-@pytest.mark.parametrize("entry", [each for each in ENTRIES if each.name not in RACES], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [each for each in ENTRIES if each.name not in ASKING], ids=lambda entry: entry.name)
 def test_program(
     entry: Entry, toolchain: Callable[[str], Toolchain], late_guest: Guest, request: pytest.FixtureRequest
 ) -> None:
     run_program(entry, toolchain, late_guest, request.config.getoption("--full-matrix"))
 
 
-@pytest.mark.parametrize("entry", [each for each in ENTRIES if each.name in RACES], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", [each for each in ENTRIES if each.name in ASKING], ids=lambda entry: entry.name)
 def test_program_in_order(
     entry: Entry, toolchain: Callable[[str], Toolchain], gpu_guest: Guest, request: pytest.FixtureRequest
 ) -> None:
@@ -136,6 +133,24 @@ def test_synchronizations_hold_for_all_streams(toolchain: Callable[[str], Toolch
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, entry.expected), done.stderr
     assert re.search(r"manifest +1 objects, .*, 0 local syncs", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_that_another_guest_has(mode: str, toolchain: Callable[[str], Toolchain], gpu_guest: Guest) -> None:
+    """The call says so that asks for it, also where calls are deferred, and the program goes on."""
+    command = [str(compile_program(toolchain("13.0"), [MOST], "most", BUILD))]
+    environment = gpu_guest.environment(command[0], mode)
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as beside:
+        assert beside.stdout is not None
+        assert [beside.stdout.readline() for _ in range(2)] == ["0\n", "PASS\n"]
+        outcome = gpu_guest.run(command, mode)
+        assert (outcome.status, outcome.stdout) == (0, "2\nPASS\n"), outcome.stderr
+        beside.communicate("", timeout=SECONDS)
+    assert beside.returncode == 0
+    outcome = gpu_guest.run(command, mode)
+    assert (outcome.status, outcome.stdout) == (0, "0\nPASS\n"), outcome.stderr
 
 
 def test_a_program_moves_to_another_host_and_back(toolchain: Callable[[str], Toolchain], tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ int main() {
     FAILS(cuLaunchKernel(fill, 1, 1, 1, 32, 1, 1, 0, 0, parameters, nullptr), CUDA_ERROR_INVALID_HANDLE);
     OK(cuCtxPopCurrent(&found));
     int words[32];
+    OK(cuStreamSynchronize(stream));
     OK(cuMemcpyDtoH(words, memory, sizeof words));
     EXPECT(words[0] == 100 && words[31] == 131);
 

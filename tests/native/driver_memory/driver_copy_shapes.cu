@@ -37,6 +37,7 @@ struct End {
             OK(cuMemAlloc(&device, expected.size()));
             OK(cuMemcpyHtoD(device, expected.data(), expected.size()));
         }
+        OK(cuCtxSynchronize());  // the stream waits for no other
     }
 
     ~End() {

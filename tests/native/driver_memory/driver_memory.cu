@@ -39,7 +39,7 @@ static int sets(CUstream stream) {
     EXPECT(cuMemAllocPitch(&memory, &pitch, 60, 10, 3) == CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMemAllocPitch(&memory, &pitch, 60, 10, 4) == CUDA_SUCCESS && pitch >= 60 && pitch % 4 == 0);
     EXPECT(cuMemsetD2D8(memory, pitch, 0x11, 60, 10) == CUDA_SUCCESS);
-    EXPECT(cuMemsetD2D16(memory + pitch, pitch, 0x2233, 10, 3) == CUDA_SUCCESS);
+    EXPECT(cuMemsetD2D16(memory + pitch, pitch, 0x2233, 10, 3) == CUDA_SUCCESS && cuCtxSynchronize() == CUDA_SUCCESS);
     EXPECT(cuMemsetD2D32Async(memory + 4 * pitch, pitch, 0x44556677, 5, 2, stream) == CUDA_SUCCESS);
     EXPECT(cuStreamSynchronize(stream) == CUDA_SUCCESS && cuMemcpyDtoH(row, memory + 2 * pitch, 60) == CUDA_SUCCESS);
     EXPECT(row[0] == 0x33 && row[1] == 0x22 && row[18] == 0x33 && row[19] == 0x22 && row[20] == 0x11 && row[59] == 0x11);

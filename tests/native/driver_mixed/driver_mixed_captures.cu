@@ -29,7 +29,7 @@ int main() {
     EXPECT(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming) == cudaSuccess);
     OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
     EXPECT(cudaMalloc(&data, COUNT * sizeof(int)) == cudaSuccess && cudaMalloc(&scratch, COUNT * sizeof(int)) == cudaSuccess);
-    EXPECT(cudaMemset(data, 0, COUNT * sizeof(int)) == cudaSuccess);
+    EXPECT(cudaMemset(data, 0, COUNT * sizeof(int)) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
 
     // Begun by the runtime in the driver's stream, forked to the runtime's stream, joined and ended by the driver.
     cudaGraph_t graph = nullptr;

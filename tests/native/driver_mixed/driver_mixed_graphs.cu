@@ -13,7 +13,7 @@ int main() {
     CUgraphExec exec;
     EXPECT(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
     EXPECT(cudaMalloc(&memory, sizeof words) == cudaSuccess);
-    EXPECT(cudaMemset(memory, 0, sizeof words) == cudaSuccess);
+    EXPECT(cudaMemset(memory, 0, sizeof words) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess);
     // Captured by the driver API out of the runtime's launches, instantiated and launched by the runtime.
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     add<<<1, 4, 0, stream>>>(memory, 1);

@@ -34,12 +34,15 @@ int main() {
     EXPECT(retained == current);
     EXPECT(cudaMalloc(&data, 64) == cudaSuccess);
     compute(data);
+    CUdeviceptr spare;
+    OK(cuMemAlloc(&spare, 64));
 
     // With no context current the runtime takes the primary one for itself.
     OK(cuCtxSetCurrent(nullptr));
     OK(cuCtxGetCurrent(&same));
     EXPECT(!same);
-    FAILS(cuMemFree((CUdeviceptr)data), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuMemFree(spare));
+    FAILS(cuMemAlloc(&spare, 64), CUDA_ERROR_INVALID_CONTEXT);
     compute(data);
     OK(cuCtxGetCurrent(&same));
     EXPECT(same == current);

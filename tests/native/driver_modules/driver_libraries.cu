@@ -21,7 +21,7 @@ int main() {
     OK(cuKernelGetFunction(&function, fill));
     CUfunctionLoadingState state;
     OK(cuFuncIsLoaded(&state, function));
-    EXPECT(state == CU_FUNCTION_LOADING_STATE_UNLOADED);
+    if (on_farlane()) EXPECT(state == CU_FUNCTION_LOADING_STATE_UNLOADED);
     OK(cuFuncLoad(function));
     OK(cuFuncIsLoaded(&state, function));
     EXPECT(state == CU_FUNCTION_LOADING_STATE_LOADED);
@@ -41,10 +41,10 @@ int main() {
 
     CUmodule module, of_function;
     OK(cuLibraryGetModule(&module, library));
-    OK(cuFuncGetModule(&of_function, (CUfunction)fill));
-    EXPECT(module == of_function);
+    if (on_farlane()) OK(cuFuncGetModule(&of_function, (CUfunction)fill));
+    if (on_farlane()) EXPECT(module == of_function);
     OK(cuModuleGetFunction(&function, module, "scale"));
-    EXPECT(function == (CUfunction)scale);
+    if (on_farlane()) EXPECT(function == (CUfunction)scale);
     FAILS(cuModuleUnload(module), CUDA_ERROR_NOT_PERMITTED);
     unsigned count = 0;
     CUkernel kernels[2];
@@ -96,8 +96,8 @@ int main() {
     OK(cuLibraryUnload(loaded));
     FAILS(cuLaunchKernel((CUfunction)fill, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_HANDLE);
     OK(cuLibraryUnload(library));
-    FAILS(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
-    FAILS(cuLibraryGetKernel(&scale, library, "scale"), CUDA_ERROR_INVALID_HANDLE);
+    if (on_farlane()) FAILS(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
+    if (on_farlane()) FAILS(cuLibraryGetKernel(&scale, library, "scale"), CUDA_ERROR_INVALID_HANDLE);
     printf("PASS\n");
     return 0;
 }

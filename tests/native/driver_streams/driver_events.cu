@@ -27,7 +27,7 @@ int main() {
     OK(cuEventElapsedTime(&elapsed, start, end));
     EXPECT(elapsed >= 0);
     EXPECT(cuEventElapsedTime(&elapsed, start, quiet) == CUDA_ERROR_INVALID_HANDLE);
-    EXPECT(cuEventElapsedTime(nullptr, start, end) == CUDA_ERROR_INVALID_VALUE);
+    if (on_farlane()) EXPECT(cuEventElapsedTime(nullptr, start, end) == CUDA_ERROR_INVALID_VALUE);
     unsigned words[16];
     OK(cuMemcpyDtoH(words, memory, sizeof words));
     EXPECT(words[0] == 5 && words[7] == 5 && words[8] == 6 && words[15] == 6);
@@ -37,9 +37,9 @@ int main() {
     EXPECT(cuStreamWaitEvent(one, start, 2) == CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuEventRecord(nullptr, one) == CUDA_ERROR_INVALID_HANDLE);
     OK(cuEventDestroy(start));
-    EXPECT(cuEventDestroy(start) == CUDA_ERROR_INVALID_HANDLE);
-    EXPECT(cuEventRecord(start, one) == CUDA_ERROR_INVALID_HANDLE);
-    EXPECT(cuEventQuery(start) == CUDA_ERROR_INVALID_HANDLE);
+    if (on_farlane()) EXPECT(cuEventDestroy(start) == CUDA_ERROR_INVALID_HANDLE);
+    if (on_farlane()) EXPECT(cuEventRecord(start, one) == CUDA_ERROR_INVALID_HANDLE);
+    if (on_farlane()) EXPECT(cuEventQuery(start) == CUDA_ERROR_INVALID_HANDLE);
     printf("PASS\n");
     return 0;
 }

@@ -7,8 +7,10 @@ __device__ int device_only = 7;  // shares pages with the managed ones
 
 __global__ void count_up(int by) {
     atomicAdd(&counter, by);
-    table[2999] += 1.0f;
-    device_only += 1;
+    if (threadIdx.x == 0) {
+        atomicAdd(&table[2999], 1.0f);
+        atomicAdd(&device_only, 1);
+    }
 }
 
 __global__ void device_value(int *result) { *result = device_only; }

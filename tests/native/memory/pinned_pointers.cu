@@ -77,7 +77,7 @@ int main() {
     table[3][5] = 1; // the program's own again, and the kernel's
     sums.zero();
     gather<<<1, rows>>>(device_table.get(), 10, sums.get());
-    CHECK_LAUNCH();
+    CHECK(cudaDeviceSynchronize());
     verdict.expect(table[3][5] == -1 && table[3][6] == 3006, "again");
 
     // A list, each node in memory of its own; the kernel is given the first one.
@@ -96,7 +96,7 @@ int main() {
     CHECK(cudaMemcpyToSymbol(known, &part, sizeof part));
     CHECK(cudaMemcpyToSymbolAsync(pointer_variable, &second, sizeof second, 0, cudaMemcpyHostToDevice, nullptr));
     fill_known<<<1, 128>>>();
-    CHECK_LAUNCH();
+    CHECK(cudaDeviceSynchronize());
     verdict.expect(first[70] == 4900 && second[4999] == -4999, "by variables");
 
     struct Row {

@@ -38,7 +38,7 @@ int main() {
     }
     for (int round = 0; round < 3; ++round) {
         add<<<16, 128>>>(there, count, 10 + round);
-        CHECK_LAUNCH();
+        CHECK(cudaDeviceSynchronize());
         for (int i = 0; i < count; ++i) {
             expected[i] += 10 + round;
         }
@@ -61,6 +61,7 @@ int main() {
     for (int i = 1000; i < 2000; ++i) {
         expected[i] += 100000;
     }
+    CHECK(cudaDeviceSynchronize());
     CHECK(cudaHostUnregister(mine));
     verdict.equal(std::vector<int>(mine, mine + count), expected, "registered memory");
     verdict.expect(mine[-1] == -1 && mine[count] == -1, "beside it, at the ends");
@@ -73,6 +74,7 @@ int main() {
     CHECK(cudaHostRegister(large.data(), large.size() * sizeof(int), cudaHostRegisterMapped));
     CHECK(cudaHostGetDevicePointer(&there, large.data(), 0));
     add<<<16, 128>>>(there, 200000, 4);
+    CHECK(cudaDeviceSynchronize());
     CHECK(cudaHostUnregister(large.data()));
     verdict.equal(large, std::vector<int>(200000, 7), "a large vector");
     std::printf("registered_mapped\n");

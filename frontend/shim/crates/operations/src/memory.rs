@@ -58,18 +58,28 @@ use tape::generated_operations as operation;
 /// Rows of a pitched allocation start at multiples of this, as on NVIDIA's devices.
 const PITCH: usize = 512;
 
+/// Bytes from which on an allocation waits for the host's answer. Guests that share a GPU can all have what their quotas
+/// allow only one after the other, so the host may have no memory left; what is smaller hears of that too late to go on.
+const CONFIRMED: usize = 256 << 20;
+
 /// Mints an address and appends its ALLOCATE; null for no bytes.
 pub fn allocate(size: usize) -> Outcome<*mut c_void> {
     if size == 0 {
         return Ok(std::ptr::null_mut());
+    }
+    if size >= CONFIRMED {
+        work::confirm()?; // what follows is the allocation's own answer
     }
     let mut live = addresses()?.lock();
     let address = match live.allocator.allocate(size as u64) {
         Err(Refused::OutOfMemory) if graphs::trim(&mut live) => live.allocator.allocate(size as u64),
         minted => minted,
     }?;
-    if let Err(error) = work::append(|w| operation::allocate(w, address, size as u64)) {
+    let recorded = work::append(|w| operation::allocate(w, address, size as u64));
+    let answered = recorded.and_then(|()| if size >= CONFIRMED { work::confirm() } else { Ok(()) });
+    if let Err(error) = answered {
         live.allocator.free(address)?;
+        let _ = work::append(|w| operation::free(w, address)); // the address is as good as any other again
         return Err(error);
     }
     live.own(address);

@@ -115,7 +115,8 @@ fn limit_index(limit: Limit) -> Outcome<usize> {
         | LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT
         | LIMIT_MAX_L2_FETCH_GRANULARITY
         | LIMIT_PERSISTING_L2_CACHE_SIZE => Ok(limit as usize),
-        _ => Err(Error::UNSUPPORTED_LIMIT),
+        0..=9 => Err(Error::UNSUPPORTED_LIMIT),
+        _ => Err(Error::INVALID_VALUE),
     }
 }
 
@@ -185,7 +186,7 @@ mod tests {
     fn limits_that_cuda_12_dropped_are_unsupported() {
         assert_eq!(limit_index(3), Err(Error::UNSUPPORTED_LIMIT));
         assert_eq!(limit_index(7), Err(Error::UNSUPPORTED_LIMIT));
-        assert_eq!(limit_index(-1), Err(Error::UNSUPPORTED_LIMIT));
+        assert_eq!(limit_index(-1), Err(Error::INVALID_VALUE));
         assert_eq!(limit_index(LIMIT_PERSISTING_L2_CACHE_SIZE), Ok(6));
     }
 }

@@ -79,15 +79,20 @@ pub fn create(size: u64, properties: Properties) -> Outcome<u32> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(Error::INVALID_VALUE);
     }
+    let large = size >= super::CONFIRMED as u64;
+    if large {
+        work::confirm()?; // what follows is the memory's own answer
+    }
     let mut live = live()?;
     match live.allocator.charge(size) {
         Err(Refused::OutOfMemory) if graphs::trim(&mut live) => live.allocator.charge(size),
         charged => charged,
     }?;
     let memory = live.virtual_memory.create(size, properties);
-    if let Err(error) = work::append(|w| operation::physical_create(w, memory, size)) {
-        let _ = live.virtual_memory.release(memory);
-        live.allocator.refund(size);
+    let recorded = work::append(|w| operation::physical_create(w, memory, size));
+    if let Err(error) = recorded.and_then(|()| if large { work::confirm() } else { Ok(()) }) {
+        let ended = live.virtual_memory.release(memory)?;
+        let _ = end(&mut live, ended);
         return Err(error);
     }
     Ok(memory)
