@@ -14,11 +14,15 @@ import pytest
 from farlane.frontend import shim_library
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
-from farlane.frontend.devtools.programs import Build
+from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.embedded import EmbeddedHost
+from farlane.hosturl import parse
+from farlane.hosturl.description import describe
 from on_a_gpu import NOT_COMPARED, NOT_THERE, OTHERWISE
+from ports import free_port
+from steady import Steady
 
 pytestmark = [
     pytest.mark.gpu,
@@ -32,6 +36,9 @@ ENTRIES = {
     if not entry.helper and "nvcc" in entry.compilers and entry.name not in NOT_THERE | NOT_COMPARED
 }
 BUILD = Build(3, "sm_75")
+STEADY = Path(__file__).parents[1] / "fleet/programs/steady.cu"
+MOVE = "import sys; from farlane.frontend.cli import main; sys.exit(main())"
+QUOTA = 8 << 30  # so that programs which take all memory leave some to the tests beside them
 
 
 @pytest.fixture(scope="session", params=["auto", "on"])
@@ -40,7 +47,7 @@ def gpu_guest(request: pytest.FixtureRequest) -> Iterator[Guest]:
     shim_library.require_built()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FARLANE_GPU_GRAPHS", request.param)
-        with EmbeddedHost("cupy") as host:
+        with EmbeddedHost("cupy", QUOTA) as host:
             yield Guest(host.url)
             assert host.alive(), "the host ended during the tests"
 
@@ -72,6 +79,38 @@ def test_a_fault_ends_its_session_alone(toolchain: Callable[[str], Toolchain], g
         assert gpu_guest.run(fault.compiled(installed, BUILD), "calls").status != 0
         assert beside.communicate(timeout=120)[0] == good.expected
     assert gpu_guest.run(good.compiled(installed, BUILD), "calls").stdout == good.expected
+
+
+def test_a_program_moves_to_another_host_and_back(toolchain: Callable[[str], Toolchain]) -> None:
+    """Its session is saved between launches, and goes on in another process of the GPU."""
+    program = str(compile_program(toolchain("13.0"), [STEADY], "steady", BUILD))
+    urls = [f"grpc://127.0.0.1:{free_port()}" for _ in range(2)]
+    with (
+        EmbeddedHost("cupy", QUOTA, ("--listen", urls[0])) as first,
+        EmbeddedHost("cupy", QUOTA, ("--listen", urls[1])) as second,
+    ):
+        steady = Steady(Guest(urls[0], "grpc"), program)
+        for host, to, url in ((first, second, urls[1]), (second, first, urls[0])):
+            command = [
+                sys.executable,
+                "-c",
+                MOVE,
+                "session",
+                "move",
+                "s1",
+                "--host",
+                host.url,
+                "--to",
+                to.url,
+                "--guests",
+                url,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            assert (done.returncode, "it was held for" in done.stdout) == (0, True), done.stderr
+            assert len(describe(parse(to.url)).open) == 1
+        status, output, errors = steady.let_go()
+    assert (status, output) == (0, "PASS\n"), output + errors
+    assert errors.count("was resumed after") == 2, errors
 
 
 def test_a_window_can_be_reserved_in_a_fresh_process() -> None:

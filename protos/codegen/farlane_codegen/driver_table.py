@@ -15,7 +15,7 @@ from typing import Any
 from farlane_codegen.api_table import CLASSES, TWINS, Api, Function
 from farlane_codegen.problems import TableError, require_keys
 
-NEEDS = ("nothing", "initialization", "context")
+NEEDS = ("nothing", "initialization", "no-ended-context", "context")
 _NAME = re.compile(r"cu[A-Z]\w*")
 
 

@@ -41,7 +41,7 @@ def _export(function: DriverFunction, suffix: str) -> list[str]:
     if takes_default:
         arguments.insert(0, default)
     call = f"{target}({', '.join(arguments)})"
-    needs = f"Needs::{function.needs.capitalize()}"
+    needs = "Needs::" + "".join(part.capitalize() for part in function.needs.split("-"))
     return [
         "#[no_mangle]",
         f'pub unsafe extern "C" fn farlane_{function.name}{suffix}({parameters}) -> CUresult {{',

@@ -21,6 +21,8 @@ pub enum Needs {
     Nothing,
     /// cuInit was called.
     Initialization,
+    /// The current context of the calling thread, if it has one, was not destroyed.
+    NoEndedContext,
     /// The calling thread has a current context.
     Context,
 }
@@ -52,8 +54,9 @@ pub fn enter(function: Function, needs: Needs, body: impl FnOnce() -> Outcome) -
     let admitted = || match needs {
         Needs::Context => current::require().map(drop),
         Needs::Nothing => Ok(()),
-        Needs::Initialization if is_initialized() => Ok(()),
-        Needs::Initialization => Err(Error::INITIALIZATION_ERROR),
+        Needs::NoEndedContext if current::get().is_some() => current::require().map(drop),
+        Needs::Initialization | Needs::NoEndedContext if is_initialized() => Ok(()),
+        Needs::Initialization | Needs::NoEndedContext => Err(Error::INITIALIZATION_ERROR),
     };
     match pass(function, admitted, body) {
         Ok(()) => CUresult::SUCCESS,

@@ -1399,7 +1399,7 @@ pub unsafe extern "C" fn farlane_cuMemFreeHost(p: *mut c_void) -> CUresult {
 
 #[no_mangle]
 pub unsafe extern "C" fn farlane_cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
-    enter(Function::cuMemFree_v2, Needs::Initialization, || unsafe { operations::memory::free(dptr as _) })
+    enter(Function::cuMemFree_v2, Needs::NoEndedContext, || unsafe { operations::memory::free(dptr as _) })
 }
 
 #[no_mangle]
