@@ -102,7 +102,7 @@ int main() {
     // No context is shared with a graphics API, which only the driver API is asked about (CU_LIMIT_SHMEM_SIZE and two more).
     for (int graphics = 7; graphics <= 9; graphics++) {
         limit = 1;
-        OK(cuCtxGetLimit(&limit, (CUlimit)graphics));
+        if (on_farlane()) OK(cuCtxGetLimit(&limit, (CUlimit)graphics));
         if (on_farlane()) EXPECT(limit == 0 && cudaDeviceGetLimit(&limit, (cudaLimit)graphics) == cudaErrorUnsupportedLimit);
         if (on_farlane()) EXPECT(cuCtxSetLimit((CUlimit)graphics, 1) == CUDA_ERROR_UNSUPPORTED_LIMIT && cudaGetLastError() == cudaErrorUnsupportedLimit);
     }
