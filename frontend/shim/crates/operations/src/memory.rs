@@ -60,24 +60,29 @@ const PITCH: usize = 512;
 
 /// Bytes from which on an allocation waits for the host's answer. Guests that share a GPU can all have what their quotas
 /// allow only one after the other, so the host may have no memory left; what is smaller hears of that too late to go on.
-const CONFIRMED: usize = 256 << 20;
+const CONFIRMED: u64 = 256 << 20;
+
+/// Around a record that allocates so many bytes: an error that the host has not told yet.
+fn confirm(size: u64) -> Outcome {
+    if size < CONFIRMED {
+        return Ok(());
+    }
+    work::request(operation::fence).map(drop)
+}
 
 /// Mints an address and appends its ALLOCATE; null for no bytes.
 pub fn allocate(size: usize) -> Outcome<*mut c_void> {
     if size == 0 {
         return Ok(std::ptr::null_mut());
     }
-    if size >= CONFIRMED {
-        work::confirm()?; // what follows is the allocation's own answer
-    }
+    confirm(size as u64)?; // so that what follows is the allocation's own answer
     let mut live = addresses()?.lock();
     let address = match live.allocator.allocate(size as u64) {
         Err(Refused::OutOfMemory) if graphs::trim(&mut live) => live.allocator.allocate(size as u64),
         minted => minted,
     }?;
     let recorded = work::append(|w| operation::allocate(w, address, size as u64));
-    let answered = recorded.and_then(|()| if size >= CONFIRMED { work::confirm() } else { Ok(()) });
-    if let Err(error) = answered {
+    if let Err(error) = recorded.and_then(|()| confirm(size as u64)) {
         live.allocator.free(address)?;
         let _ = work::append(|w| operation::free(w, address)); // the address is as good as any other again
         return Err(error);

@@ -289,14 +289,6 @@ pub fn fence() {
     }
 }
 
-/// As `fence`, but an error that was not told yet is the result. Mode none has waited for each record.
-pub fn confirm() -> Outcome {
-    if process::session()?.mode() == Mode::None {
-        return Ok(());
-    }
-    request(operation::fence).map(drop)
-}
-
 /// `fence` for the management library (crate `nvml`), which asks the host on a connection of its own: it finds this
 /// function in the core by name.
 #[no_mangle]

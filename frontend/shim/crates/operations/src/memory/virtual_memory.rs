@@ -8,14 +8,14 @@
 //!
 //! Source: CUDA driver API, "Virtual Memory Management"; protos/tape.md, "Physical memory".
 
-use super::graphs;
+use super::{confirm, graphs};
 use super::reservations::{Access, Broken, Ended, Properties, VirtualMemory};
 use crate::allocator::{Refused, GRANULE};
 use crate::memory::addresses::{addresses, Live};
 use crate::testing;
 use session::call::{Error, Outcome};
 use session::process;
-use session::work::{self};
+use session::work;
 use std::sync::{MutexGuard, Once};
 use tape::generated_operations as operation;
 
@@ -79,10 +79,7 @@ pub fn create(size: u64, properties: Properties) -> Outcome<u32> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(Error::INVALID_VALUE);
     }
-    let large = size >= super::CONFIRMED as u64;
-    if large {
-        work::confirm()?; // what follows is the memory's own answer
-    }
+    confirm(size)?; // so that what follows is the memory's own answer
     let mut live = live()?;
     match live.allocator.charge(size) {
         Err(Refused::OutOfMemory) if graphs::trim(&mut live) => live.allocator.charge(size),
@@ -90,7 +87,7 @@ pub fn create(size: u64, properties: Properties) -> Outcome<u32> {
     }?;
     let memory = live.virtual_memory.create(size, properties);
     let recorded = work::append(|w| operation::physical_create(w, memory, size));
-    if let Err(error) = recorded.and_then(|()| if large { work::confirm() } else { Ok(()) }) {
+    if let Err(error) = recorded.and_then(|()| confirm(size)) {
         let ended = live.virtual_memory.release(memory)?;
         let _ = end(&mut live, ended);
         return Err(error);
