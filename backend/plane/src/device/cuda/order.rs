@@ -77,7 +77,12 @@ impl Order {
     }
 
     /// The range is allocated: what may still use an earlier allocation of it goes before what is issued from now on.
-    pub(super) fn allocated(&mut self, functions: &Functions, range: &Range<u64>, streams: &[usize]) -> Result<(), Fault> {
+    pub(super) fn allocated(
+        &mut self,
+        functions: &Functions,
+        range: &Range<u64>,
+        streams: &[usize],
+    ) -> Result<(), Fault> {
         if self.freed.as_ref().is_some_and(|freed| freed.start < range.end && range.start < freed.end) {
             self.join(functions, streams)?;
             self.freed = None;

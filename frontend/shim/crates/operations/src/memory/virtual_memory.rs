@@ -8,8 +8,8 @@
 //!
 //! Source: CUDA driver API, "Virtual Memory Management"; protos/tape.md, "Physical memory".
 
-use super::{confirm, graphs};
 use super::reservations::{Access, Broken, Ended, Properties, VirtualMemory};
+use super::{confirm, graphs};
 use crate::allocator::{Refused, GRANULE};
 use crate::memory::addresses::{addresses, Live};
 use crate::testing;
