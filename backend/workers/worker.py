@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import Description
@@ -88,6 +89,7 @@ class Worker:
         memory.end_first(self._process.pid)
         self.control = Control(ours)
         self.description: Description | None = None
+        self.listener: threading.Thread | None = None  # takes what its session says, until its end
         self.files: str | None = None  # how much of its files' confinement the kernel enforces
 
     @property
@@ -155,6 +157,8 @@ class Worker:
             log.warning("worker %d does not end, and is killed", self.pid)
             self._process.kill()
             self._process.wait()
+        if self.listener is not None:
+            self.listener.join(END_SECONDS)  # what it said last, such as its session's report, is taken
         for compiler in self._compilers:
             compiler.kill()
             compiler.wait()

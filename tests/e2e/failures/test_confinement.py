@@ -410,7 +410,7 @@ def test_tier_2_code_of_a_confined_session_is_found_again(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--workers", "process", "--session-reports", "reports"], "--session-reports has each session write a file"),
+        (["--workers", "process", "--memory-trace", "trace"], "--memory-trace has each session write a file"),
         (["--workers", "thread", "--confine", "on"], "--confine needs --workers process"),
         (["--workers", "thread", "--worker-memory", "1G"], "--worker-memory needs --workers process"),
     ],
