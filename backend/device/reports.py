@@ -57,6 +57,8 @@ def read(content: bytes) -> dict[str, dict[str, int]]:
     if not isinstance(sections, dict):
         raise ValueError("a report without sections")
     for counts in sections.values():
-        if not isinstance(counts, dict) or not all(type(each) is int and 0 <= each <= _MOST for each in counts.values()):
+        if not isinstance(counts, dict) or not all(
+            type(each) is int and 0 <= each <= _MOST for each in counts.values()
+        ):
             raise ValueError("a report with other values than counts")
     return sections
