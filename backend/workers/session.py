@@ -27,6 +27,7 @@ from farlane.backend.host.manifests import Objects
 from farlane.backend.host.remote import Ended
 from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import OverQuota, SessionImages
+from farlane.backend.plane import Process
 from farlane.backend.system.pipe import Ended as PipeEnded
 from farlane.backend.system.pipe import Pipe
 from farlane.backend.workers import code, control
@@ -101,7 +102,10 @@ class WorkerSession:
         self.window = Window(fields["base"], fields["size"])
         self.quota: int = fields["quota"]
         if worker.member is not None:
-            worker.member.begin(self._breaks_rules)
+            try:
+                worker.member.begin(Process(worker.pid), self._breaks_rules)
+            except OSError as error:
+                raise Refused(Reason.DEVICE, f"the session's process ended at its start: {error}") from None
         worker.listener = threading.Thread(target=self._listen, name=f"farlane-worker-{name}", daemon=True)
         worker.listener.start()
 

@@ -138,6 +138,7 @@ class Worker:
 
     def kill(self) -> str:
         """Ends it now; how it ended, if it had done so by itself."""
+        self._release()
         try:
             status = self._process.wait(_NOTICE_SECONDS)  # its socket ends a moment before it does
         except subprocess.TimeoutExpired:
@@ -149,6 +150,7 @@ class Worker:
 
     def end(self) -> None:
         """Lets it end, and sees to it that it does."""
+        self._release()
         with contextlib.suppress(Gone):
             self.control.send(Kind.CLOSE)
         try:
@@ -167,6 +169,11 @@ class Worker:
             self.member.close()
         self.control.close()
         os.close(self._lifeline)
+
+    def _release(self) -> None:
+        """No signals for sharing the device from now on: once it was waited for, its number may be another process's."""
+        if self.member is not None:
+            self.member.release()
 
     def _give_user(self) -> None:
         if self._users is not None and self._user is not None:
