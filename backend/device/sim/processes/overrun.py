@@ -8,14 +8,13 @@ priority waits, until its session asks itself, or until it computes no more. So 
 device's time than its turns, whatever it says or does not say.
 
 Threads: one looks at all processes while there are two or more; one for each process that is stopped. Locking: one lock for each process,
-around what is known of it and its signals, so that no signal is sent behind `release`; it is never held while the manager is asked.
+around what is known of it and its signals, so that no signal is sent behind `release`. The manager's lock may be taken inside of it, and not the other way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -23,7 +22,8 @@ from farlane.backend.device.sim.tasks import SLICE, Interrupted, Task, TaskManag
 
 LOOK_SECONDS = 0.02
 TURN_SECONDS = SLICE / 2  # with the 50 ms of a processor that it has used before (plane), as long as a slice
-_COMPUTES = 0.1  # of the time: a process that uses less has come to rest
+_REST_SECONDS = 2 * LOOK_SECONDS  # a process that has used less than a part of this time has come to rest
+_COMPUTES = 0.1
 
 
 class Process(Protocol):
@@ -83,6 +83,7 @@ class Watched:
         self._turn_ends = threading.Event()
         manager.set_stop(self._turn, self._turn_ends.set)
         self._lock = threading.Lock()
+        self._worked = 0  # nanoseconds of the processors
         self._spared = self._released = False
         self._thread: threading.Thread | None = None  # of a turn that it waits for or has
 
@@ -91,27 +92,28 @@ class Watched:
 
     def look(self) -> None:
         """Stops it where it has computed too much without the device."""
-        granted = not self._manager.contended((self._task, self._turn))
         with self._lock:
             if self._released:
                 return
-            self._process.look(granted or self._spared)
-            if granted or self._spared:
+            granted = self._spared or not self._manager.contended((self._task, self._turn))
+            self._worked += self._process.look(granted)
+            if granted:
                 self._process.enter()
-            elif self._process.stop_overrun():
-                self.stops += 1
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._take_turn, name="farlane-overrun-turn", daemon=True)
-                    self._thread.start()
+                return
+            self.stops += self._process.stop_overrun()
+            if self._process.stopped and self._thread is None:
+                self._thread = threading.Thread(target=self._take_turn, name="farlane-overrun-turn", daemon=True)
+                self._thread.start()
 
     def asks(self) -> None:
         """Its session asks for the device: a turn that it has because it was stopped is over."""
         self._turn_ends.set()
 
     def go_on(self) -> None:
-        """Its session has the device."""
+        """The device is its session's, or its own for a turn."""
         with self._lock:
-            self._process.enter()
+            if not self._released:
+                self._process.enter()
 
     @contextlib.contextmanager
     def spare(self) -> Iterator[None]:
@@ -144,14 +146,10 @@ class Watched:
         except Interrupted:
             return  # it is released
         try:
-            with self._lock:
-                waited = self._process.stopped
-                if not self._released:
-                    self._process.enter()
-            ends = time.monotonic() + TURN_SECONDS
-            while waited and time.monotonic() < ends and not self._turn_ends.wait(LOOK_SECONDS):
-                with self._lock:
-                    waited = self._process.look(True) > _COMPUTES * LOOK_SECONDS * 1e9
+            before = self._worked
+            self.go_on()
+            if not self._turn_ends.wait(_REST_SECONDS) and self._worked - before > _COMPUTES * _REST_SECONDS * 1e9:
+                self._turn_ends.wait(TURN_SECONDS - _REST_SECONDS)
         finally:
             self._manager.rest(self._turn)
             self._manager.leave(self._turn)

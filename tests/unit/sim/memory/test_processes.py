@@ -412,8 +412,18 @@ def test_one_that_computes_without_the_device_is_stopped_until_its_turn(host: Ho
     wait(lambda: process.seen == ["stop", "go on"])
     assert inside.ask(Kind.ENTER).kind is Kind.GRANTED  # behind its turn
     wait(lambda: process.seen[2:] == ["stop"])  # it computes on
-    assert computes.member.counts.process_stops == 2
+    wait(lambda: computes.member.counts.process_stops == 2)
     assert not host.ended
+
+
+def test_one_that_was_stopped_at_the_end_of_its_turn_gets_another(host: Host) -> None:
+    inside, raw = host.raw(), host.raw()
+    process = host.processes[raw.member]
+    inside.ask(Kind.ENTER)
+    process.computes = process.stopped = True
+    inside.asked(Kind.RECALL)
+    inside.turns.send(channel.packet(Kind.LEAVE, 1))
+    wait(lambda: process.seen == ["go on"])
 
 
 def test_one_that_computes_while_no_other_wants_the_device(host: Host) -> None:
