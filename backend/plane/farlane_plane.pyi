@@ -382,11 +382,12 @@ class Entry:
     """A launch that the plane can do by itself."""
 
 class Page:
-    """What a session and the listener share: a file in memory. Raises OSError."""
+    """What a session and the listener share. `shared`: with another process, by a file in memory. Raises OSError."""
 
-    def __init__(self) -> None: ...
+    def __init__(self, *, shared: bool = False) -> None: ...
     @property
-    def descriptor(self) -> int: ...
+    def descriptor(self) -> int | None:
+        """Of a page that is `shared`."""
 
 class Place:
     """A session's place on a device whose time sessions share: its operations wait for it."""

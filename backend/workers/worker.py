@@ -60,8 +60,9 @@ class Worker:
         module = "start" if confined else "process"
         ours, theirs = pair()
         end, self._lifeline = os.pipe()  # neither is inherited by other workers
-        self.page = None if bell is None else Page()
-        shared = () if self.page is None or bell is None else (self.page.descriptor, bell)
+        self.page = None if bell is None else Page(shared=True)
+        descriptor = None if self.page is None else self.page.descriptor
+        shared = () if descriptor is None or bell is None else (descriptor, bell)
         place = ["--place", *map(str, shared)] if shared else []
         ends = () if member is None else member.ends
         switching = ["--ends", *map(str, ends)] if ends else []

@@ -16,8 +16,8 @@ def begin() -> None:
     class WithoutPlace:
         @staticmethod
         def attach(page: int, bell: int) -> plane.Place:
-            own = plane.Page()
-            descriptor = os.dup(own.descriptor)
+            own = plane.Page(shared=True)
+            descriptor = os.dup(own.descriptor)  # type: ignore[arg-type]
             os.pwrite(descriptor, bytes(4), 0)
             os.close(page)
             return attach(descriptor, bell)

@@ -11,7 +11,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a session and the listener share: a file in memory.
+/// What a session and the listener share.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Page {
     pub inner: Arc<slot::Page>,
@@ -19,14 +19,15 @@ pub struct Page {
 
 #[pymethods]
 impl Page {
-    /// Raises OSError.
+    /// `shared`: with another process, by a descriptor. Raises OSError.
     #[new]
-    fn new() -> PyResult<Self> {
-        Ok(Self { inner: Arc::new(slot::Page::create()?) })
+    #[pyo3(signature = (*, shared = false))]
+    fn new(shared: bool) -> PyResult<Self> {
+        Ok(Self { inner: Arc::new(if shared { slot::Page::create_file()? } else { slot::Page::create()? }) })
     }
 
     #[getter]
-    fn descriptor(&self) -> RawFd {
+    fn descriptor(&self) -> Option<RawFd> {
         self.inner.descriptor()
     }
 }
