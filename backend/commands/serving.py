@@ -306,11 +306,7 @@ def open_device(
 
     confined = not gpu and arguments.confine != "off"
     if confined:
-        for option, value in (
-            ("session-reports", options.reports),
-            ("memory-trace", options.trace),
-            ("model", options.model),
-        ):
+        for option, value in (("memory-trace", options.trace), ("model", options.model)):
             if value:
                 raise registry.DeviceUnavailable(
                     f"--{option} has each session write a file, and a confined one writes none: add --confine off, or "

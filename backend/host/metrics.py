@@ -47,6 +47,7 @@ COUNTS = (
     Count("granules_saved", "saved_granules", "Granules of device memory that left for other sessions"),
     Count("bytes_saved", "saved_bytes", "Bytes that were copied to the host for it"),
     Count("bytes_restored", "restored_bytes", "Bytes that came back"),
+    Count("process_stops", "process_stops", "Times that a process computed without the device, and was stopped"),
 )
 
 

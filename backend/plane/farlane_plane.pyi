@@ -382,11 +382,12 @@ class Entry:
     """A launch that the plane can do by itself."""
 
 class Page:
-    """What a session and the listener share: a file in memory. Raises OSError."""
+    """What a session and the listener share. `shared`: with another process, by a file in memory. Raises OSError."""
 
-    def __init__(self) -> None: ...
+    def __init__(self, *, shared: bool = False) -> None: ...
     @property
-    def descriptor(self) -> int: ...
+    def descriptor(self) -> int | None:
+        """Of a page that is `shared`."""
 
 class Place:
     """A session's place on a device whose time sessions share: its operations wait for it."""
@@ -407,6 +408,19 @@ class Place:
     @property
     def waited(self) -> int:
         """Nanoseconds for which the session has waited."""
+
+class Process:
+    """A child of this process that has a session, where sessions share a device's memory. Raises OSError: there is no such process."""
+
+    def __init__(self, id: int) -> None: ...
+    @property
+    def stopped(self) -> bool: ...
+    def look(self, granted: bool) -> int:
+        """Nanoseconds of the processors that it has used since the last look. `granted`: it was to use them."""
+    def stop_overrun(self) -> bool:
+        """Stops it where it has used too much without being granted that. Whether it was stopped now."""
+    def enter(self) -> None:
+        """It is its turn: it goes on."""
 
 class Scheduler:
     """Gives a device's places to sessions, by their priorities and their service. Raises OSError.

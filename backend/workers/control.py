@@ -51,6 +51,7 @@ class Kind(enum.IntEnum):
     MAPPED = 23  # a memory map, as bytes beside it
     SPANS = 25  # when the session did what; its bytes
     KEEP = 24  # compiled code: its name; its bytes
+    REPORT = 26  # what the session has counted, at its end: its bytes (device/reports.py)
     # both ways
     IMAGE = 32  # its digest; its bytes, or why the session may not use what it has given
     COMPILER = 33  # wanted; a descriptor of one, or none where it has all that it gets
@@ -84,13 +85,13 @@ class Message:
             raise Gone(f"a message {self.kind.name} without a descriptor")
         return descriptor
 
-    def bulk(self) -> bytes:
+    def bulk(self, most: int = BULK_LIMIT) -> bytes:
         """The bytes beside it. Raises Gone: there are none, or too many."""
         if self._descriptor is None:
             raise Gone(f"a message {self.kind.name} without its bytes")
         try:
             size = os.fstat(self._descriptor).st_size
-            if size > BULK_LIMIT:
+            if size > most:
                 raise Gone(f"a message {self.kind.name} of {size} bytes")
             data = bytearray(size)
             at = 0
@@ -148,7 +149,7 @@ class Control:
         try:
             fields = json.loads(packet)
             return Message(Kind(fields.pop("kind")), fields, descriptor)
-        except (ValueError, KeyError, AttributeError, TypeError):
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             if descriptor is not None:
                 os.close(descriptor)
             raise Gone("a message that is none" if packet else "the connection has ended") from None
@@ -173,7 +174,7 @@ def write_map(found: MemoryMap | None) -> bytes:
 
 
 def read_map(data: bytes) -> MemoryMap:
-    """Raises ValueError or TypeError: it is none."""
+    """Raises ValueError, TypeError or RecursionError: it is none."""
     if len(data) > MAP_BYTES:
         raise ValueError(f"a memory map of {len(data)} bytes")
     allocations, groups = json.loads(data)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import hmac
 import logging
 import os
@@ -27,7 +28,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from farlane.backend.checkpoint.talk import Malformed
-from farlane.backend.device import registry
+from farlane.backend.device import registry, reports
 from farlane.backend.device.base import Device
 from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.saved import Unsaveable
@@ -307,6 +308,11 @@ class _Worker:
         return None
 
 
+def _send_report(control: Control, content: bytes) -> None:
+    with contextlib.suppress(Gone):
+        control.send(Kind.REPORT, bulk=content)
+
+
 def _end_with_host(lifeline: int) -> None:
     """The other end of the pipe is closed when the host's process has ended, however it did."""
 
@@ -356,6 +362,7 @@ def main(argv: list[str] | None = None) -> int:
     logs.configure(logs.Wanted(arguments.log_level, arguments.log_format))
     sys.setswitchinterval(SWITCH_SECONDS)
     control = Control(socket.socket(fileno=arguments.control))
+    reports.send_by(functools.partial(_send_report, control))
     try:
         options = DeviceOptions.from_json(arguments.options)
         device = _open_device(arguments.device, options, complaints, arguments.ends)

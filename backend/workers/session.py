@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from farlane.backend.device import reports
 from farlane.backend.device.base import CudaError, MemoryMap, Window
 from farlane.backend.errors import ProtocolError
 from farlane.backend.host.accounts import How
@@ -26,6 +27,7 @@ from farlane.backend.host.manifests import Objects
 from farlane.backend.host.remote import Ended
 from farlane.backend.host.spans import Sink
 from farlane.backend.objects.images import OverQuota, SessionImages
+from farlane.backend.plane import Process
 from farlane.backend.system.pipe import Ended as PipeEnded
 from farlane.backend.system.pipe import Pipe
 from farlane.backend.workers import code, control
@@ -86,6 +88,7 @@ class WorkerSession:
         self._memory: int | None = 0
         self._counts: dict[str, int] = {}
         self._map: MemoryMap | None = None
+        self._reported = False
         self._answers, self._answered = 0, float("-inf")
         try:
             begin(worker, kept)
@@ -99,8 +102,12 @@ class WorkerSession:
         self.window = Window(fields["base"], fields["size"])
         self.quota: int = fields["quota"]
         if worker.member is not None:
-            worker.member.begin(self._breaks_rules)
-        threading.Thread(target=self._listen, name=f"farlane-worker-{name}", daemon=True).start()
+            try:
+                worker.member.begin(Process(worker.pid), self._breaks_rules)
+            except OSError as error:
+                raise Refused(Reason.DEVICE, f"the session's process ended at its start: {error}") from None
+        worker.listener = threading.Thread(target=self._listen, name=f"farlane-worker-{name}", daemon=True)
+        worker.listener.start()
 
     @property
     def closed(self) -> bool:
@@ -201,7 +208,7 @@ class WorkerSession:
             except Gone as error:
                 self._lost(error)
                 return
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, RecursionError) as error:
                 log.error("session %s: its process says what is no message, and is ended: %r", self.name, error)
                 self.worker.stop()
 
@@ -233,12 +240,15 @@ class WorkerSession:
         elif message.kind is Kind.SPANS and self._spans is not None:
             spans, self._spans = self._spans, None  # once
             spans(self.name, message.bulk())
+        elif message.kind is Kind.REPORT and not self._reported:
+            self._reported = True
+            reports.write(reports.read(message.bulk(reports.MOST_BYTES)), self._pool.reports)
         elif message.kind is Kind.ENDED:
             self._counts = _counts(fields["counts"])
             how = How(fields["how"])
             self._end(Ended(int(fields["status"]), str(fields["details"]), str(fields["why"]), how))
         elif message.kind is Kind.MAPPED:
-            memory = control.read_map(message.bulk())
+            memory = control.read_map(message.bulk(control.MAP_BYTES))
             with self._changed:
                 self._map = memory
                 self._changed.notify_all()

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from farlane.backend.device.base import Description
@@ -59,8 +60,9 @@ class Worker:
         module = "start" if confined else "process"
         ours, theirs = pair()
         end, self._lifeline = os.pipe()  # neither is inherited by other workers
-        self.page = None if bell is None else Page()
-        shared = () if self.page is None or bell is None else (self.page.descriptor, bell)
+        self.page = None if bell is None else Page(shared=True)
+        descriptor = None if self.page is None else self.page.descriptor
+        shared = () if descriptor is None or bell is None else (descriptor, bell)
         place = ["--place", *map(str, shared)] if shared else []
         ends = () if member is None else member.ends
         switching = ["--ends", *map(str, ends)] if ends else []
@@ -88,6 +90,7 @@ class Worker:
         memory.end_first(self._process.pid)
         self.control = Control(ours)
         self.description: Description | None = None
+        self.listener: threading.Thread | None = None  # takes what its session says, until its end
         self.files: str | None = None  # how much of its files' confinement the kernel enforces
 
     @property
@@ -136,6 +139,7 @@ class Worker:
 
     def kill(self) -> str:
         """Ends it now; how it ended, if it had done so by itself."""
+        self._release()
         try:
             status = self._process.wait(_NOTICE_SECONDS)  # its socket ends a moment before it does
         except subprocess.TimeoutExpired:
@@ -147,6 +151,7 @@ class Worker:
 
     def end(self) -> None:
         """Lets it end, and sees to it that it does."""
+        self._release()
         with contextlib.suppress(Gone):
             self.control.send(Kind.CLOSE)
         try:
@@ -155,6 +160,8 @@ class Worker:
             log.warning("worker %d does not end, and is killed", self.pid)
             self._process.kill()
             self._process.wait()
+        if self.listener is not None:
+            self.listener.join(END_SECONDS)  # what it said last, such as its session's report, is taken
         for compiler in self._compilers:
             compiler.kill()
             compiler.wait()
@@ -163,6 +170,11 @@ class Worker:
             self.member.close()
         self.control.close()
         os.close(self._lifeline)
+
+    def _release(self) -> None:
+        """No signals for sharing the device from now on: once it was waited for, its number may be another process's."""
+        if self.member is not None:
+            self.member.release()
 
     def _give_user(self) -> None:
         if self._users is not None and self._user is not None:

@@ -26,5 +26,7 @@ CONTAINER_ENTRIES = 4096  # Entries of a fat binary container that are looked at
 IMAGE_PARTS = 4096  # Parts of a joined image.
 ZSTD_WINDOW_LOG = 27  # The memory that a zstd frame in a fat binary may ask of its reader (its window), as a power of two.
 ACCESS_FILE_BYTES = 1 << 20  # Bytes of a file with a token, a certificate or a key.
+TLS_READ_BYTES = 256 << 10  # Bytes that a connection by TLS reads from its socket at once; rustls by itself reads 4 KiB.
+TLS_WRITE_BYTES = 528 << 10  # Bytes that a connection by TLS encrypts before it writes, rustls by itself 64 KiB: half of the largest HTTP/2 frame, and its head. What a frame has beyond that is a write, and wakes the other side, once more.
 MANGLED_BYTES = 2048  # Bytes of a mangled name that is made readable.
 MANGLED_REFERENCES = 24  # References of such a name to its own parts: n of them make it at most 3 ** (n / 3) times as long.

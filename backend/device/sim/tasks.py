@@ -26,7 +26,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -109,6 +109,13 @@ class TaskManager:
         """Tasks that wait now."""
         with self._changed:
             return len(self._waiting)
+
+    def contended(self, tasks: Collection[Task]) -> bool:
+        """Whether a task that is none of these has the device, or waits for it while none of these has it."""
+        with self._changed:
+            if self._inside is not None:
+                return self._inside not in tasks
+            return any(each not in tasks for each in self._waiting)
 
     # A task's own thread ----------------------------------------------------------------------------------------
     def enter(self, task: Task) -> Task | None:

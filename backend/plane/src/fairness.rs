@@ -7,7 +7,7 @@
 //! - [`slot`]: the memory that a session and the listener share, and the session's side of it
 //! - [`policy`]: who gets a place and who loses one: pure
 //! - [`pace`]: whether a session works without end, and the thread that runs the kernels of one that does
-//! - [`member`]: a session, as the listener knows it: what it has been charged; its process
+//! - [`member`]: a session, as the listener knows it: what it has been charged; [`process`]: its process
 //! - [`scheduler`]: the listener's side: charges service, gives and takes places
 //!
 //! Source: P. Goyal, H. Vin, H. Cheng, "Start-time Fair Queueing", 1996.
@@ -15,5 +15,6 @@
 pub mod member;
 pub mod pace;
 pub mod policy;
+pub mod process;
 pub mod scheduler;
 pub mod slot;

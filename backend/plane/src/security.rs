@@ -25,11 +25,6 @@ use tokio_rustls::TlsAcceptor;
 
 /// The largest file of a certificate or a key that is read.
 const FILE_BYTES: u64 = limits::ACCESS_FILE_BYTES as u64;
-/// What is read from the socket at once: rustls by itself reads 4 KiB.
-const READ_BYTES: usize = 256 << 10;
-/// What is encrypted before it is written, by itself 64 KiB: half of the largest HTTP/2 frame, and its head. What a frame
-/// has beyond the limit is a write, and wakes the other side, once more.
-const WRITE_BYTES: usize = 528 << 10;
 /// HTTP/2, by its name in TLS.
 const HTTP2: &[u8] = b"h2";
 
@@ -120,9 +115,9 @@ pub(crate) fn open(
         return Ok((stream, None));
     }
     let security = inner.options.security.as_ref().ok_or_else(|| io::Error::from(ErrorKind::Unsupported))?;
-    let stream = BufReader::with_capacity(READ_BYTES, stream);
-    let accepting =
-        TlsAcceptor::from(security.config(inner)).accept_with(stream, |tls| tls.set_buffer_limit(Some(WRITE_BYTES)));
+    let stream = BufReader::with_capacity(limits::TLS_READ_BYTES, stream);
+    let accepting = TlsAcceptor::from(security.config(inner))
+        .accept_with(stream, |tls| tls.set_buffer_limit(Some(limits::TLS_WRITE_BYTES)));
     let accepted = runtime.block_on(async { tokio::time::timeout(limit, accepting).await });
     let stream = accepted.map_err(|_| io::Error::new(ErrorKind::TimedOut, "TLS takes too long"))??;
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);

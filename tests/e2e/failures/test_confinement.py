@@ -20,8 +20,7 @@ from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import Toolchain
 
-TAKEN_OVER = Path(__file__).parents[2] / "doubles" / "taken_over"
-GREEDY = Path(__file__).parents[2] / "doubles" / "greedy"
+DOUBLES = Path(__file__).parents[2] / "doubles" / "workers"
 NATIVE = Path(__file__).parents[2] / "native"
 MARK = "taken over: "
 
@@ -135,7 +134,8 @@ def others(tmp_path: Path) -> Iterator[dict[str, str]]:
         yield {
             "PYTHON_TAKEN_OVER": json.dumps(wanted),
             "PYTHON_TAKEN_OVER_PID": str(process.pid),
-            "PYTHONPATH": str(TAKEN_OVER),
+            "PYTHONPATH": str(DOUBLES),
+            "PYTHON_DOUBLE": "taken_over",
         }
         process.kill()
 
@@ -185,7 +185,7 @@ def taken_over(host: Host, vecadd: str) -> None:
 
 def test_an_ordinary_process_would_reach_it(others: dict[str, str]) -> None:
     """What the test above tries is possible here, but for what this system itself refuses."""
-    program = TAKEN_OVER / "sitecustomize.py"
+    program = DOUBLES / "taken_over.py"
     environment = {**os.environ, **others, "PYTHONPATH": ""}
     outcome = subprocess.run([sys.executable, program], capture_output=True, text=True, env=environment, timeout=60)
     found = succeeded(outcome.stderr)
@@ -311,7 +311,7 @@ def test_a_process_that_takes_too_much_memory_is_ended(
     enough = tmp_path / "enough"
     host = Host(
         tmp_path, "--quota", "64M", "--worker-memory", "256M", "--warm", "2",
-        PYTHONPATH=str(GREEDY), PYTHON_GREEDY=how,
+        PYTHONPATH=str(DOUBLES), PYTHON_DOUBLE="greedy", PYTHON_GREEDY=how,
     )  # fmt: skip
     try:
         with starting(host, program, str(enough)) as other, starting(host, program, str(enough)) as one:
@@ -410,7 +410,7 @@ def test_tier_2_code_of_a_confined_session_is_found_again(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--workers", "process", "--session-reports", "reports"], "--session-reports has each session write a file"),
+        (["--workers", "process", "--memory-trace", "trace"], "--memory-trace has each session write a file"),
         (["--workers", "thread", "--confine", "on"], "--confine needs --workers process"),
         (["--workers", "thread", "--worker-memory", "1G"], "--worker-memory needs --workers process"),
     ],

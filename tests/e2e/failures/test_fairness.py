@@ -17,7 +17,7 @@ from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.hosts import describe
 from farlane.v1 import admin_pb2
 
-WITHOUT_PLACE = Path(__file__).parents[2] / "doubles" / "without_place"
+DOUBLES = Path(__file__).parents[2] / "doubles" / "workers"
 SECONDS = 90
 
 # Launches of many blocks, each waited for, until a file is there; then whether each block has counted each launch.
@@ -113,9 +113,12 @@ def test_all_are_served_and_launches_go_on_where_they_stopped(tmp_path: Path, pr
 
 
 def test_a_process_that_takes_what_it_was_not_given_is_stopped(tmp_path: Path, program: str) -> None:
-    host = Host(
-        tmp_path, "--workers", "process", PYTHONPATH=str(WITHOUT_PLACE), PYTHON_WITHOUT_PLACE=str(tmp_path / "greedy")
-    )
+    double = {
+        "PYTHONPATH": str(DOUBLES),
+        "PYTHON_DOUBLE": "without_place",
+        "PYTHON_DOUBLE_FIRST": str(tmp_path / "first"),
+    }
+    host = Host(tmp_path, "--workers", "process", **double)
     try:
         guests = [host.start(program, str(tmp_path / "stop"))]
         host.wait(lambda now: len(now.open) == 1)

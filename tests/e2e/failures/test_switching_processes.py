@@ -22,21 +22,21 @@ from farlane.v1 import admin_pb2
 pytestmark = pytest.mark.native
 
 PROGRAM = Path(__file__).parents[1] / "calls" / "programs" / "giving.cu"
-KEEPS_MEMORY = Path(__file__).parents[2] / "doubles" / "keeps_memory"
+DOUBLES = Path(__file__).parents[2] / "doubles" / "workers"
 SECONDS = 90
 SHORT, LONG = ("6", "5", "6", "0"), ("100000", "5", "6", "0")
 
 
 class Host:
-    """A host with 8 MiB of device memory for all sessions, which are confined processes."""
+    """A host with some MiB of device memory for all sessions, which are confined processes."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, memory: str = "8M", **environment: str) -> None:
         self.url = f"unix://{folder / 'h'}"
         self._log = (folder / "log").open("w+")
         read, write = os.pipe()
         command = [sys.executable, "-m", "farlane.backend.commands.serve", "--listen", self.url, "--workers", "process"]
         self.process = subprocess.Popen(
-            [*command, "--shared-memory", "8M", "--ready-fd", str(write)],
+            [*command, "--shared-memory", memory, "--ready-fd", str(write)],
             pass_fds=[write], stdout=subprocess.DEVNULL, stderr=self._log, env=os.environ | environment,
         )  # fmt: skip
         os.close(write)
@@ -69,6 +69,11 @@ class Host:
         self.process.terminate()
         self.process.wait(SECONDS)
         self._log.close()
+
+
+def double(name: str, folder: Path) -> dict[str, str]:
+    """An environment for a host whose first session has such a process (tests/doubles/workers)."""
+    return {"PYTHONPATH": str(DOUBLES), "PYTHON_DOUBLE": name, "PYTHON_DOUBLE_FIRST": str(folder / "first")}
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +113,7 @@ def test_confined_processes_give_way_and_one_is_killed(tmp_path: Path, giving: s
 
 
 def test_a_process_that_keeps_what_it_gave_up_is_ended(tmp_path: Path, giving: str, alone: str) -> None:
-    environment = {"PYTHONPATH": str(KEEPS_MEMORY), "PYTHON_KEEPS_MEMORY": str(tmp_path / "first")}
-    host = Host(tmp_path, **environment)
+    host = Host(tmp_path, **double("keeps_memory", tmp_path))
     try:
         with host.start(giving, *LONG, priority=0) as victim:
             host.wait(lambda now: len(now.open) == 1 and now.open[0].memory_used >= 6 << 20)
@@ -119,3 +123,25 @@ def test_a_process_that_keeps_what_it_gave_up_is_ended(tmp_path: Path, giving: s
         assert re.search(r"it holds \d+ KiB of device memory, and has been given \d+", said), said
     finally:
         host.close()
+
+
+def test_a_process_that_computes_without_the_device_is_stopped_until_its_turn(
+    tmp_path: Path, giving: str, guest: Guest
+) -> None:
+    """It waits for turns as if it had asked; so an honest session has the device meanwhile, and both compute what they do alone."""
+    rounds = ("60", "40", "6", "0")
+    alone = guest.run([giving, *rounds]).stdout
+    host = Host(tmp_path, "64M", **double("without_device", tmp_path))
+    guests = [host.start(giving, *rounds, priority=0)]
+    try:
+        host.wait(lambda now: len(now.open) == 1 and now.open[0].memory_used >= 6 << 20)
+        guests.append(host.start(giving, *LONG, priority=0))
+        found = host.wait(lambda now: len(now.open) == 2 and now.open[0].counts["process_stops"] > 2)
+        kernels = found.open[1].counts["kernels"]
+        host.wait(lambda now: now.open[-1].counts["kernels"] > kernels + 20)
+        assert guests[0].communicate(timeout=SECONDS)[0] == alone
+        assert "is ended" not in host.log
+    finally:
+        host.close()
+        for each in guests:
+            each.communicate(timeout=SECONDS)

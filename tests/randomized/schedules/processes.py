@@ -14,6 +14,7 @@ from pathlib import Path
 
 from farlane.backend.device.sim import Oversubscription, SimDevice
 from farlane.backend.device.sim.processes.listener import Member, SharedDevice
+from farlane.backend.plane import Process
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from schedules.sessions import GRANULE, Session
@@ -21,7 +22,7 @@ from schedules.sessions import GRANULE, Session
 SECONDS = 600
 
 
-class Process:
+class Running:
     """One session, which runs. `ended`: why the listener has ended it."""
 
     def __init__(self, device: SharedDevice, memory: int, command: Sequence[str]) -> None:
@@ -36,7 +37,7 @@ class Process:
         )
         os.close(says)
         self.member.started()
-        self.member.begin(self._end)
+        self.member.begin(Process(self.process.pid), self._end)
         self.lines: list[str] = []
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
@@ -69,7 +70,7 @@ class Process:
 def digests(seeds: Sequence[int], steps: int, granules: int) -> tuple[list[str], dict[str, int]]:
     """Of sessions that share so many granules; and the counts of all."""
     device = SharedDevice(granules * GRANULE)
-    processes = [Process(device, granules * GRANULE, [__file__, str(seed), str(steps)]) for seed in seeds]
+    processes = [Running(device, granules * GRANULE, [__file__, str(seed), str(steps)]) for seed in seeds]
     said = [each.wait() for each in processes]
     assert [each.ended for each in processes] == [None] * len(processes)
     assert all(len(lines) == 1 for lines in said), said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from farlane.backend.device import reports
 from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.sharing import NoService, Sharing, environment
 
@@ -47,7 +49,9 @@ def test_many_bytes_and_a_descriptor(ends: tuple[Control, socket.socket]) -> Non
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"\1\0", b"[]", b"{}", b'{"kind": 99}', b'{"kind": "READY"}', b'{"kind": [1]}', b"7"]
+    "sent",
+    [b"", b"\1\0", b"[]", b"{}", b'{"kind": 99}', b'{"kind": "READY"}', b'{"kind": [1]}', b"7", b"[" * 60_000],
+    ids=lambda sent: repr(sent[:20]),
 )
 def test_what_is_no_message_is_the_end(ends: tuple[Control, socket.socket], sent: bytes) -> None:
     control, other = ends
@@ -56,6 +60,45 @@ def test_what_is_no_message_is_the_end(ends: tuple[Control, socket.socket], sent
     other.shutdown(socket.SHUT_WR)
     with pytest.raises(Gone):
         control.receive()
+
+
+def test_bytes_beside_a_message_are_bounded(ends: tuple[Control, socket.socket]) -> None:
+    control, other = ends
+    control.send(Kind.REPORT, bulk=bytes(10))
+    with Control(other).receive() as message:
+        assert message.bulk(10) == bytes(10)
+        with pytest.raises(Gone):
+            message.bulk(9)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\xff", b"[]", b"1", b'{"gpu": 1}', b'{"gpu": {"a": "x"}}', b'{"gpu": {"a": 1.5}}', b'{"gpu": {"a": true}}',
+        b'{"gpu": {"a": -1}}', b'{"gpu": {"a": 18446744073709551616}}', b'{"gpu": {"a": {}}}', b'{"gpu": {}}' + b" " * (64 << 10),
+        b'{"gpu": ' * 5000,
+    ],
+    ids=lambda content: repr(content[:40]),
+)  # fmt: skip
+def test_reports_that_are_none(content: bytes) -> None:
+    """A guest may have taken its worker over."""
+    with pytest.raises(ValueError, match=r"report|Expecting|decode"):
+        reports.read(content)
+
+
+def test_a_report_is_sent_and_written_by_who_reads_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    counted = {"switching": {"turns": 3, "granules": (1 << 64) - 1}}
+    with monkeypatch.context() as process:
+        sent: list[bytes] = []
+        process.setattr(reports, "_send", sent.append)
+        reports.write(counted, str(tmp_path))
+        assert not list(tmp_path.iterdir())
+        reports.write(counted, "")
+    [content] = sent
+    assert reports.read(content) == counted
+    reports.write(reports.read(content), str(tmp_path))
+    [file] = tmp_path.iterdir()
+    assert json.loads(file.read_text()) == counted
 
 
 def test_a_message_that_is_dropped_closes_its_descriptor(ends: tuple[Control, socket.socket]) -> None:

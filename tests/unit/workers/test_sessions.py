@@ -62,6 +62,11 @@ def gone(pid: int) -> bool:
         return True
 
 
+def stopped_wholly(pid: str) -> bool:
+    """Whether all threads of it are: only then does the system let it go on when its group is an orphan."""
+    return all("State:\tT" in (each / "status").read_text() for each in Path(f"/proc/{pid}/task").iterdir())
+
+
 def pump(source: socket.socket, target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(1 << 16):
@@ -511,7 +516,7 @@ def test_no_process_outlives_the_host(tmp_path: Path, before: list[str], stopped
         for child in children if stopped else []:
             eventually(lambda child=int(child): os.getpgid(child) == child)  # one is stopped once it has its session
             os.kill(int(child), signal.SIGSTOP)
-            eventually(lambda child=child: "State:\tT" in Path(f"/proc/{child}/status").read_text())
+            eventually(lambda child=child: stopped_wholly(child))
     finally:
         host.kill()
         host.communicate()

@@ -87,6 +87,7 @@ class Counts:
     priority: int
     turns: Turns
     savings: Savings
+    process_stops: int = 0  # its process computed without the device; only its listener knows
 
     def brief(self) -> dict[str, int]:
         """As an open session shows them."""
@@ -96,6 +97,7 @@ class Counts:
             "granules_saved": self.savings.granules,
             "bytes_saved": self.savings.bytes_saved,
             "bytes_restored": self.savings.bytes_restored,
+            "process_stops": self.process_stops,
         }
 
     def report(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ A session is ended, and the others go on, when it
 - holds more in its file than it has been given. That is looked at when it leaves the device, when it has given something up, and for all sessions whenever one takes memory.
 
 What a session that has ended had is free at once: its file is emptied here. A session that keeps the device is one whose kernel does not end: it is asked to stop, and not
-forced to.
+forced to. One that computes without the device is stopped until its turn comes (overrun.py).
 
 Threads: one for each socket of a session. Locking: what a session has been given changes on the thread of its `turns`, which waits while it gives up, and on that of the
 session which takes, under the lock of memory/shared.py.
@@ -31,6 +31,7 @@ from farlane.backend.device.sim.memory.shared import Counts, LocalSwitching, Sav
 from farlane.backend.device.sim.memory.window import HIGHEST, LOWEST
 from farlane.backend.device.sim.processes import channel
 from farlane.backend.device.sim.processes.channel import MOST_FRAMES, Broken, Ends, Kind, Message
+from farlane.backend.device.sim.processes.overrun import Process, Watch, Watched
 from farlane.backend.device.sim.tasks import Interrupted, Task, TaskManager
 from farlane.backend.memory.paging import PAGE_2M, OutOfFrames
 from farlane.backend.system.mappings import FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE, libc
@@ -47,6 +48,7 @@ class SharedDevice(LocalSwitching):
 
     def __init__(self, memory: int) -> None:
         super().__init__(memory)
+        self.watch = Watch()
         self._lock = threading.Lock()
         self._members: set[Member] = set()
 
@@ -84,6 +86,7 @@ class Member:
         #: What its process gets.
         self.ends = Ends(turns.fileno(), memory.fileno(), self._file)
         self._task = Task(0)
+        self._process: Watched | None = None
         self._number = 0
         self._over: Callable[[str | None], None] = _nothing_to_end
         self._frames: set[int] = set()
@@ -99,7 +102,7 @@ class Member:
         for end in self._theirs:
             end.close()
 
-    def begin(self, over: Callable[[str | None], None]) -> None:
+    def begin(self, process: Process, over: Callable[[str | None], None]) -> None:
         """The process has a session. `over`: ends it and its process, for the reason that is given (None: it says no more); from any thread."""
         self._over = over
         self._task = self._manager.new_task()
@@ -109,6 +112,8 @@ class Member:
         self._number = physical.new_task()
         physical.join(self._number, self._task, self)
         self._device.began(self)
+        self._process = Watched(self._manager, self._task, process)
+        self._device.watch.add(self._process)
         for target in (self._serve, self._listen):
             thread = threading.Thread(target=target, name="farlane-switching", daemon=True)
             thread.start()
@@ -116,14 +121,23 @@ class Member:
 
     def prioritize(self, priority: int) -> None:
         self._manager.prioritize(self._task, priority)
+        if self._process is not None:
+            self._process.prioritize(priority)
 
     def interrupt(self) -> None:
         """The session is going away: it waits for the device no longer."""
         self._manager.interrupt(self._task)
 
+    def release(self) -> None:
+        """The process may end, or has ended, and gets no more signals. Idempotent."""
+        if self._process is not None:
+            self._device.watch.remove(self._process)
+            self._process.release()
+
     @property
     def counts(self) -> Counts:
-        return Counts(self._task.priority, self._task.counts, self.savings)
+        stops = 0 if self._process is None else self._process.stops
+        return Counts(self._task.priority, self._task.counts, self.savings, stops)
 
     def close(self) -> None:
         """The process has ended."""
@@ -132,6 +146,7 @@ class Member:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         self.interrupt()
+        self.release()
         for thread in self._threads:
             thread.join()
         self._end()
@@ -161,10 +176,12 @@ class Member:
         """Not by the rule that hosts use."""
 
     def _give_up(self, granules: int) -> int:
+        assert self._process is not None
         self._asked = True
         try:
-            self._memory.send(channel.packet(Kind.GIVE_UP, granules), socket.MSG_DONTWAIT)
-            answer = self._answers.get(timeout=GIVE_UP_SECONDS + granules * GIVE_UP_EACH_SECONDS)
+            with self._process.spare():
+                self._memory.send(channel.packet(Kind.GIVE_UP, granules), socket.MSG_DONTWAIT)
+                answer = self._answers.get(timeout=GIVE_UP_SECONDS + granules * GIVE_UP_EACH_SECONDS)
         except queue.Empty:
             raise Broken(f"it did not give up {granules} granules of device memory in time") from None
         except BlockingIOError:
@@ -255,8 +272,10 @@ class Member:
             self._manager.leave(self._task)
 
     def _enter(self, enter: Callable[[Task], object]) -> None:
+        assert self._process is not None
         self._grant += 1
         self._rested = False
+        self._process.asks()
         try:
             enter(self._task)
         except Interrupted:
@@ -264,6 +283,7 @@ class Member:
             self._answer(Kind.INTERRUPTED)
         else:
             self._inside = True
+            self._process.go_on()
             self._answer(Kind.GRANTED)
 
     def _give_frames(self, count: int) -> None:

@@ -1,14 +1,17 @@
 //! Fair sharing of the device's time, as Python sees it.
 
+use parking_lot::Mutex;
 use plane::fairness::member::Terms;
 use plane::fairness::pace::MachineCode;
+use plane::fairness::process;
 use plane::fairness::scheduler;
 use plane::fairness::slot::{self, Bell};
 use pyo3::prelude::*;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Instant;
 
-/// What a session and the listener share: a file in memory.
+/// What a session and the listener share.
 #[pyclass(frozen, module = "farlane.backend.plane")]
 pub struct Page {
     pub inner: Arc<slot::Page>,
@@ -16,14 +19,15 @@ pub struct Page {
 
 #[pymethods]
 impl Page {
-    /// Raises OSError.
+    /// `shared`: with another process, by a descriptor. Raises OSError.
     #[new]
-    fn new() -> PyResult<Self> {
-        Ok(Self { inner: Arc::new(slot::Page::create()?) })
+    #[pyo3(signature = (*, shared = false))]
+    fn new(shared: bool) -> PyResult<Self> {
+        Ok(Self { inner: Arc::new(if shared { slot::Page::create_file()? } else { slot::Page::create()? }) })
     }
 
     #[getter]
-    fn descriptor(&self) -> RawFd {
+    fn descriptor(&self) -> Option<RawFd> {
         self.inner.descriptor()
     }
 }
@@ -75,6 +79,41 @@ impl Place {
     #[getter]
     fn waited(&self) -> u64 {
         self.inner.waited()
+    }
+}
+
+/// A session's process where the task manager of shared device memory, and not a scheduler, says who works.
+#[pyclass(frozen, module = "farlane.backend.plane")]
+pub struct Process {
+    inner: Mutex<process::Process>,
+}
+
+#[pymethods]
+impl Process {
+    /// A child of this process. Raises OSError: there is no such one.
+    #[new]
+    fn new(id: i32) -> PyResult<Self> {
+        Ok(Self { inner: Mutex::new(process::Process::new(id)?) })
+    }
+
+    #[getter]
+    fn stopped(&self) -> bool {
+        self.inner.lock().is_stopped()
+    }
+
+    /// Nanoseconds of the processors that it has used since the last look. `granted`: it was to use them.
+    fn look(&self, granted: bool) -> u64 {
+        self.inner.lock().look(Instant::now(), granted)
+    }
+
+    /// Stops it where it has used too much without being granted that. Whether it was stopped now.
+    fn stop_overrun(&self) -> bool {
+        self.inner.lock().stop_overrun()
+    }
+
+    /// It is its turn: it goes on.
+    fn enter(&self) {
+        self.inner.lock().enter();
     }
 }
 

@@ -353,6 +353,7 @@ fn farlane_plane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<room::Pages>()?;
     module.add_class::<room::Room>()?;
     module.add_class::<fairness::Page>()?;
+    module.add_class::<fairness::Process>()?;
     module.add_class::<fairness::Place>()?;
     module.add_class::<fairness::Scheduler>()?;
     module.add_class::<handles::Handles>()?;

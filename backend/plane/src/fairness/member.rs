@@ -3,6 +3,7 @@
 //! What a session says is charged as it says it; an operation that has not ended is charged by the listener's clock until then.
 
 use super::policy::Has;
+use super::process::Process;
 use super::slot::{self, Page};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -13,9 +14,6 @@ use std::{io, mem};
 const CLOCKS: Duration = Duration::from_millis(5);
 /// A session that is so long between two operations gives way as an idle one.
 const LINGERS: Duration = Duration::from_millis(1);
-/// Processor time that a process without a place may use: at once, and as a part of the time that passes.
-const OVERRUN: f64 = 50e6;
-const BACKGROUND: f64 = 0.05;
 
 /// What a session is to have of the device.
 #[derive(Clone, Debug)]
@@ -38,22 +36,13 @@ pub struct Served {
     pub waits: bool,
 }
 
-pub(super) struct Process {
-    id: libc::pid_t,
-    clock: libc::clockid_t,
-    used: u64,
-    looked: Instant,
-    /// What it was charged in the meantime.
-    charged: i64,
-    overrun: f64,
-    stopped: bool,
-}
-
 pub(super) struct Member {
     pub(super) number: u64,
     pub(super) page: Arc<Page>,
     pub(super) terms: Terms,
     pub(super) process: Option<Process>,
+    /// What it was charged since the last look at its process.
+    charged: i64,
     pub(super) virtual_time: f64,
     pub(super) granted: bool,
     /// It was asked to leave, and has not been seen without work since.
@@ -80,6 +69,7 @@ impl Member {
             page,
             terms,
             process,
+            charged: 0,
             virtual_time: 0.0,
             granted: false,
             asked: false,
@@ -98,15 +88,12 @@ impl Member {
     /// A process that works on without a place is stopped: it waits for one from now on.
     pub(super) fn stop_overrun(&mut self) {
         if let (false, Some(process)) = (self.granted, &mut self.process) {
-            if !process.stopped && process.overrun > OVERRUN {
-                process.stop();
-                self.served.stopped += 1;
-            }
+            self.served.stopped += u64::from(process.stop_overrun());
         }
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| process.stopped)
+        self.process.as_ref().is_some_and(Process::is_stopped)
     }
 
     pub(super) fn waits(&self) -> bool {
@@ -153,9 +140,10 @@ impl Member {
         self.lingers = self.ready_since.is_some_and(|since| now.duration_since(since) >= LINGERS);
         let granted = self.granted;
         if let Some(process) = &mut self.process {
-            process.charged += cost;
-            if now.duration_since(process.looked) >= CLOCKS {
-                cost += signed(process.look(now, granted));
+            self.charged += cost;
+            if now.duration_since(process.looked()) >= CLOCKS {
+                let worked = process.look(now, granted);
+                cost += signed(worked.saturating_sub(mem::take(&mut self.charged).max(0).unsigned_abs()));
             }
         }
         cost
@@ -171,8 +159,7 @@ impl Member {
     #[must_use]
     pub(super) fn enter(&mut self, now: Instant) -> Arc<Page> {
         if let Some(process) = &mut self.process {
-            process.overrun = 0.0;
-            process.go_on();
+            process.enter();
         }
         if let Some(since) = self.waits_since.take() {
             self.served.waited += nanoseconds(now.duration_since(since));
@@ -184,57 +171,10 @@ impl Member {
     }
 }
 
-impl Process {
-    fn new(id: libc::pid_t) -> io::Result<Self> {
-        let mut clock = 0;
-        // SAFETY: the clock is written there.
-        let failed = unsafe { libc::clock_getcpuclockid(id, &raw mut clock) };
-        if failed != 0 {
-            return Err(io::Error::from_raw_os_error(failed));
-        }
-        let (used, looked) = (processor_time(clock), Instant::now());
-        Ok(Self { id, clock, used, looked, charged: 0, overrun: 0.0, stopped: false })
-    }
-
-    /// Nanoseconds that it has worked beyond what it said.
-    fn look(&mut self, now: Instant, granted: bool) -> u64 {
-        let passed = nanoseconds(now.duration_since(mem::replace(&mut self.looked, now)));
-        let used = processor_time(self.clock);
-        let worked = used.saturating_sub(mem::replace(&mut self.used, used));
-        if !granted {
-            self.overrun = (self.overrun + worked as f64 - BACKGROUND * passed as f64).max(0.0);
-        }
-        worked.saturating_sub(mem::take(&mut self.charged).max(0).unsigned_abs())
-    }
-
-    fn stop(&mut self) {
-        self.stopped = true;
-        self.signal(libc::SIGSTOP);
-    }
-
-    fn go_on(&mut self) {
-        if mem::take(&mut self.stopped) {
-            self.signal(libc::SIGCONT);
-        }
-    }
-
-    fn signal(&self, signal: libc::c_int) {
-        // SAFETY: a plain call; the process is a child that was not waited for.
-        unsafe { libc::kill(self.id, signal) };
-    }
-}
-
 fn signed(nanoseconds: u64) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }
 
 pub(super) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn processor_time(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time is written there. Where the process has ended, it stays 0.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }

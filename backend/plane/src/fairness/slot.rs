@@ -43,10 +43,10 @@ pub struct Slot {
     pub used: AtomicU64,
 }
 
-/// A file in memory that holds a slot, mapped.
+/// Memory that holds a slot. Of a session in a process of its own it is a file, which both map.
 pub struct Page {
     at: NonNull<Slot>,
-    file: OwnedFd,
+    file: Option<OwnedFd>,
 }
 
 // SAFETY: all that is in the page is atomic.
@@ -55,11 +55,19 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// A new one: its session has no place.
+    /// A new one, of a session of this process: it has no place, and no descriptor.
     ///
     /// # Errors
     /// The system's.
     pub fn create() -> io::Result<Self> {
+        Self::begin(Self::mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, None)?)
+    }
+
+    /// A new one, for another process to map: its session has no place.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create_file() -> io::Result<Self> {
         // SAFETY: a call with a constant name.
         let raw = unsafe { libc::memfd_create(c"farlane-slot".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
         if raw < 0 {
@@ -72,7 +80,10 @@ impl Page {
         if unsafe { libc::ftruncate(raw, PAGE as libc::off_t) < 0 || libc::fcntl(raw, libc::F_ADD_SEALS, seals) < 0 } {
             return Err(io::Error::last_os_error());
         }
-        let page = Self::map(file)?;
+        Self::begin(Self::map(file)?)
+    }
+
+    fn begin(page: Self) -> io::Result<Self> {
         page.slot().stop.store(1, Ordering::SeqCst);
         Ok(page)
     }
@@ -80,9 +91,14 @@ impl Page {
     /// # Errors
     /// The system's.
     pub fn map(file: OwnedFd) -> io::Result<Self> {
+        Self::mapped(libc::MAP_SHARED, Some(file))
+    }
+
+    fn mapped(how: libc::c_int, file: Option<OwnedFd>) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file that cannot shrink.
-        let at = unsafe { libc::mmap(ptr::null_mut(), PAGE, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let from = file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        // SAFETY: a new mapping, of no file or of one that cannot shrink.
+        let at = unsafe { libc::mmap(ptr::null_mut(), PAGE, access, how, from, 0) };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -95,9 +111,10 @@ impl Page {
         unsafe { self.at.as_ref() }
     }
 
+    /// Of its file, where it has one.
     #[must_use]
-    pub fn descriptor(&self) -> RawFd {
-        self.file.as_raw_fd()
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.file.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Gives a place. The session that waits for it is to be woken.

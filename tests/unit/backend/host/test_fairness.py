@@ -157,7 +157,8 @@ def test_a_session_that_has_ended_asks_no_longer(scheduler: Scheduler) -> None:
 def test_another_process_waits_as_well(scheduler: Scheduler) -> None:
     """Its side is mapped from descriptors, and it rings the scheduler's bell."""
     first = Session(scheduler)
-    page = Page()
+    page = Page(shared=True)
+    assert page.descriptor is not None
     place = Place.attach(os.dup(page.descriptor), os.dup(scheduler.bell))
     direct = Direct(Ranges(), backed=False)
     direct.gate.share(place)
@@ -178,6 +179,14 @@ def test_another_process_waits_as_well(scheduler: Scheduler) -> None:
     assert entered.wait(SECONDS)
     thread.join(SECONDS)
     scheduler.leave(number)
+
+
+def test_a_session_of_this_process_takes_no_descriptor() -> None:
+    """What is left of one that has ended, until Python's collector finds it, then holds none either."""
+    before = len(os.listdir("/proc/self/fd"))
+    page = Page()
+    assert page.descriptor is None
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_process_that_is_not_there(scheduler: Scheduler) -> None:

@@ -11,13 +11,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from farlane.backend.device.base import CudaError
 from farlane.backend.device.sim import Oversubscription, SimDevice
-from farlane.backend.device.sim.processes import channel, listener
+from farlane.backend.device.sim.processes import channel, listener, overrun
 from farlane.backend.device.sim.processes.channel import Ends, Kind
 from farlane.backend.device.sim.processes.listener import Member, SharedDevice
 
@@ -27,6 +27,26 @@ from test_switching import GRANULE, Session, alone
 GRANULES = 8
 
 
+class Process:
+    """The process of a session, as the system would see it: each look finds it to have computed, where `computes`, for too long."""
+
+    def __init__(self) -> None:
+        self.computes = self.stopped = False
+        self.seen: list[str] = []
+
+    def look(self, granted: bool) -> int:
+        return 10**9 if self.computes and not self.stopped else 0
+
+    def stop_overrun(self) -> bool:
+        stops, self.stopped = self.computes and not self.stopped, self.computes
+        self.seen += ["stop"] * stops
+        return stops
+
+    def enter(self) -> None:
+        self.seen += ["go on"] * self.stopped
+        self.stopped = False
+
+
 class Host:
     """A listener of eight granules. `ended`: the sessions that it has ended, and why."""
 
@@ -34,6 +54,7 @@ class Host:
         self.device = SharedDevice(GRANULES * GRANULE)
         self.ended: dict[Member, str | None] = {}
         self.members: list[Member] = []
+        self.processes: dict[Member, Process] = {}
         self.devices: list[SimDevice] = []
 
     def member(self, priority: int = 0) -> tuple[Member, Ends]:
@@ -41,7 +62,8 @@ class Host:
         member = self.device.new_member()
         ends = Ends(*map(os.dup, member.ends))
         member.started()
-        member.begin(lambda why: self.ended.setdefault(member, why) and None)
+        self.processes[member] = Process()
+        member.begin(self.processes[member], lambda why: self.ended.setdefault(member, why) and None)
         member.prioritize(priority)
         self.members.append(member)
         return member, ends
@@ -368,3 +390,92 @@ def test_a_session_that_is_interrupted_waits_no_longer(host: Host) -> None:
     waits.join(30)
     assert errors == ["the session has been interrupted"]
     assert member not in host.ended
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_one_that_computes_without_the_device_is_stopped_until_its_turn(host: Host) -> None:
+    inside, computes = host.raw(), host.raw()
+    process = host.processes[computes.member]
+    inside.ask(Kind.ENTER)
+    process.computes = True
+    inside.asked(Kind.RECALL)  # the listener asks in its place
+    assert process.seen == ["stop"]
+    time.sleep(3 * overrun.LOOK_SECONDS)
+    assert process.seen == ["stop"], "the device is another one's"
+    inside.turns.send(channel.packet(Kind.LEAVE, 1))
+    wait(lambda: process.seen == ["stop", "go on"])
+    assert inside.ask(Kind.ENTER).kind is Kind.GRANTED  # behind its turn
+    wait(lambda: process.seen[2:] == ["stop"])  # it computes on
+    wait(lambda: computes.member.counts.process_stops == 2)
+    assert not host.ended
+
+
+def test_one_that_was_stopped_at_the_end_of_its_turn_gets_another(host: Host) -> None:
+    inside, raw = host.raw(), host.raw()
+    process = host.processes[raw.member]
+    inside.ask(Kind.ENTER)
+    process.computes = process.stopped = True
+    inside.asked(Kind.RECALL)
+    inside.turns.send(channel.packet(Kind.LEAVE, 1))
+    wait(lambda: process.seen == ["go on"])
+
+
+def test_one_that_computes_while_no_other_wants_the_device(host: Host) -> None:
+    idle, computes = host.raw(), host.raw()
+    idle.ask(Kind.ENTER)
+    idle.turns.send(channel.packet(Kind.LEAVE, 1))
+    computes.ask(Kind.ENTER)
+    process = host.processes[computes.member]
+    process.computes = True
+    time.sleep(3 * overrun.LOOK_SECONDS)
+    computes.turns.send(channel.packet(Kind.LEAVE, 1))
+    time.sleep(3 * overrun.LOOK_SECONDS)
+    assert process.seen == []
+
+
+def test_one_that_was_stopped_gives_up_granules_all_the_same(host: Host) -> None:
+    raw = taking(host, 5)
+    process = host.processes[raw.member]
+    process.computes = True
+    works = threading.Thread(target=host.works)
+    works.start()  # which takes all of the memory
+    asked = raw.asked(Kind.GIVE_UP)
+    time.sleep(3 * overrun.LOOK_SECONDS)
+    assert not process.stopped
+    raw.memory.send(channel.packet(Kind.GAVE_UP, 0, 0, sorted(raw.member._frames)[: asked.number]))
+    works.join(30)
+    assert not works.is_alive()
+    assert not host.ended
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_one_that_was_stopped_ends(asks: bool, host: Host) -> None:
+    inside, raw = host.raw(), host.raw()
+    process = host.processes[raw.member]
+    inside.ask(Kind.ENTER)
+    process.computes = True
+    if asks:  # itself, too
+        raw.turns.send(channel.packet(Kind.ENTER))
+    wait(lambda: process.stopped)
+    raw.member.release()
+    assert not process.stopped
+    time.sleep(3 * overrun.LOOK_SECONDS)
+    assert process.seen == ["stop", "go on"]
+    raw.ended()
+    assert inside.member not in host.ended
+
+
+def test_one_that_says_that_it_ends_is_stopped_all_the_same(host: Host) -> None:
+    inside, raw = host.raw(), host.raw()
+    process = host.processes[raw.member]
+    raw.memory.send(channel.packet(Kind.INTERRUPT))
+    raw.ask(Kind.END)
+    inside.ask(Kind.ENTER)
+    process.computes = True
+    wait(lambda: process.stopped)

@@ -46,6 +46,10 @@ pub const IMAGE_PARTS: usize = 4096;
 pub const ZSTD_WINDOW_LOG: usize = 27;
 /// Bytes of a file with a token, a certificate or a key.
 pub const ACCESS_FILE_BYTES: usize = 1 << 20;
+/// Bytes that a connection by TLS reads from its socket at once; rustls by itself reads 4 KiB.
+pub const TLS_READ_BYTES: usize = 256 << 10;
+/// Bytes that a connection by TLS encrypts before it writes, rustls by itself 64 KiB: half of the largest HTTP/2 frame, and its head. What a frame has beyond that is a write, and wakes the other side, once more.
+pub const TLS_WRITE_BYTES: usize = 528 << 10;
 /// Bytes of a mangled name that is made readable.
 pub const MANGLED_BYTES: usize = 2048;
 /// References of such a name to its own parts: n of them make it at most 3 ** (n / 3) times as long.

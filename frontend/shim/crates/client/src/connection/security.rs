@@ -30,11 +30,6 @@ use tonic::Request;
 const FILE_BYTES: u64 = limits::ACCESS_FILE_BYTES as u64;
 /// The longest token.
 const TOKEN_BYTES: usize = 256;
-/// What is read from the socket at once: rustls by itself reads 4 KiB.
-const READ_BYTES: usize = 256 << 10;
-/// What is encrypted before it is written, by itself 64 KiB: half of the largest HTTP/2 frame, and its head. What a frame
-/// has beyond the limit is a write, and wakes the other side, once more.
-const WRITE_BYTES: usize = 528 << 10;
 /// HTTP/2, by its name in TLS.
 const HTTP2: &[u8] = b"h2";
 
@@ -135,9 +130,12 @@ pub(crate) async fn secure(
 ) -> Result<Box<dyn Bytes>, OpenError> {
     let socket = adopt(socket, full).map_err(|error| refused(endpoint, &error))?;
     let Some(tls) = tls else { return Ok(Box::new(socket)) };
-    let socket = BufReader::with_capacity(READ_BYTES, socket);
+    let socket = BufReader::with_capacity(limits::TLS_READ_BYTES, socket);
     let connector = TlsConnector::from(tls.config.clone());
-    match connector.connect_with(tls.name.clone(), socket, |tls| tls.set_buffer_limit(Some(WRITE_BYTES))).await {
+    match connector
+        .connect_with(tls.name.clone(), socket, |tls| tls.set_buffer_limit(Some(limits::TLS_WRITE_BYTES)))
+        .await
+    {
         Ok(stream) => Ok(Box::new(stream)),
         Err(error) => Err(refused(endpoint, &error)),
     }

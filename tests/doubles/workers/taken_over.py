@@ -1,7 +1,7 @@
 """A worker that has been taken over: a thread of its own tries everything that could reach others, and says what succeeded.
 
-Python runs this module at its start where it is on PYTHONPATH. In a worker the thread begins with the worker's own code, and waits until
-the worker has a guest (its system calls are restricted then). Run as a program, it tries at once: what an ordinary process may do.
+The thread waits until the worker has a guest (its system calls are restricted then). Run as a program, the module tries at once: what an
+ordinary process may do.
 PYTHON_TAKEN_OVER is JSON: files to open, an address to connect to, a file to write. The outcome is a line of JSON on standard error.
 """
 
@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -137,16 +136,10 @@ def wait_and_run() -> None:
     run()
 
 
-def watch(event: str, arguments: tuple[object, ...]) -> None:
-    """The worker's own code is about to be imported: files are restricted already."""
-    if event == "import" and arguments[0] == "farlane.backend.workers.process" and not begun:
-        begun.append(True)
-        threading.Thread(target=wait_and_run, daemon=True).start()
+def begin() -> None:
+    threading.Thread(target=wait_and_run, daemon=True).start()
 
 
-begun: list[bool] = []
 if __name__ == "__main__":
     signal.alarm(60)
     run()
-elif "farlane.backend.workers.start" in sys.orig_argv:
-    sys.addaudithook(watch)
