@@ -118,6 +118,14 @@ def test_an_adapter_says_what_it_cannot_read(source: adapters.Source) -> None:
         source.read(*(["nothing"] * (len(source.commands) if source.each else 1)))
 
 
+def test_a_cost_has_a_row_for_each_program_also_where_the_model_took_less_time_than_none() -> None:
+    [source] = [source for source in adapters.SOURCES if source.page == "tlb-cost" and "kernels" in source.tables]
+    output = (OUTPUTS / "tlb-cost/kernels.txt").read_text()
+    assert source.read(output.replace(" 0.59 ", "-0.59 "))["kernels"].rows[0][6] == "-0.59"
+    with pytest.raises(Unreadable, match="gups, kmeans"):
+        source.read("gups: 2^19 updates; " + output)
+
+
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A page of its own, with one table that has data."""
