@@ -35,8 +35,9 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # Installing builds what is native, the shim and the host's data plane (setup.py); editing their sources afterwards needs only `make shim`.
+# Without setuptools' remark about folders that are named as packages: the repository's are (pyproject.toml, package-dir).
 $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	PYTHONWARNINGS='ignore:Editable installation' $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 install: $(VENV)/installed shim
