@@ -226,6 +226,16 @@ def test_output_that_a_page_shows_and_its_commands_do_not_print_is_found() -> No
     assert not_printed(chosen, done.stdout) == ["echo one\nshows 'two'"]
 
 
+@pytest.mark.parametrize(
+    ("commands", "status"), [("echo ready; sleep 60\n", 0), ("sleep 60 & echo $!\n", 0), ("exit 3\n", 1)]
+)
+def test_what_stays_is_there_before_the_next_block_or_the_script_ends(
+    commands: str, status: int, tmp_path: Path
+) -> None:
+    text = script([Block(frozenset({"stays"}), commands, ()), Block(frozenset(), "kill -0 $! && kill $!\n", ())])
+    assert subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, timeout=30).returncode == status
+
+
 def test_nvccs_options_that_a_page_names_give_ptx(toolchain: Callable[[str], Toolchain], tmp_path: Path) -> None:
     rows = re.findall(r"^\| nvcc[^|]*\| (.*?) \|$", (DOCS / "howto/build-with-ptx.md").read_text(), re.M)
     assert len(rows) == 3
