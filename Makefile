@@ -35,8 +35,10 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # Installing builds what is native, the shim and the host's data plane (setup.py); editing their sources afterwards needs only `make shim`.
+# Without setuptools' remark about folders that are named as packages: the repository's are (pyproject.toml, package-dir).
+QUIETLY := PYTHONWARNINGS='ignore:Editable installation'
 $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(QUIETLY) $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 install: $(VENV)/installed shim
@@ -98,7 +100,7 @@ test-skipped: install
 GUESTS := .cache/guests
 $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(GUESTS)
-	FARLANE_SKIP_SHIM=1 $(GUESTS)/bin/python -m pip install --quiet --requirement $< --editable .
+	$(QUIETLY) FARLANE_SKIP_SHIM=1 $(GUESTS)/bin/python -m pip install --quiet --requirement $< --editable .
 	@touch $@
 
 test-guests: install $(GUESTS)/installed
@@ -108,7 +110,7 @@ test-guests: install $(GUESTS)/installed
 FLEET := .cache/fleet
 $(FLEET)/installed: pyproject.toml
 	$(PYTHON) -m venv $(FLEET)
-	FARLANE_SKIP_SHIM=1 $(FLEET)/bin/python -m pip install --quiet --editable '.[fleet]' hypothesis pytest pytest-timeout pytest-xdist
+	$(QUIETLY) FARLANE_SKIP_SHIM=1 $(FLEET)/bin/python -m pip install --quiet --editable '.[fleet]' hypothesis pytest pytest-timeout pytest-xdist
 	@touch $@
 
 test-fleet: install $(FLEET)/installed
@@ -205,7 +207,7 @@ check-generated: install
 
 # The site of docs/; a link that leads nowhere is an error. What builds it is the extra [docs].
 $(VENV)/docs: $(VENV)/installed
-	FARLANE_SKIP_SHIM=1 $(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(QUIETLY) FARLANE_SKIP_SHIM=1 $(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 docs: $(VENV)/docs

@@ -1,9 +1,9 @@
 """The ELF objects of a program that call CUDA: the program itself and its own libraries, each with its identity.
 
-Owns the search for libraries as the dynamic linker does it, as far as it leads to the program's own: RPATH, LD_LIBRARY_PATH, RUNPATH.
-What the system or NVIDIA installed is left out, and what a program opens itself (dlopen) is not known before it runs.
+Owns which of the libraries that the dynamic linker finds (farlane.frontend.libraries) are the program's own: what the system or NVIDIA installed
+is left out, and what a program opens itself (dlopen) is not known before it runs.
 
-Source: ld.so(8); protos/manifest.md, "Identity".
+Source: protos/manifest.md, "Identity".
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from farlane.frontend import embedded_runtime
+from farlane.frontend import embedded_runtime, libraries
 from farlane.limits.generated import IDENTITY_BYTES
 
 if TYPE_CHECKING:
@@ -46,52 +46,23 @@ class _Elf:
     identity: str
     cuda: bool
     embedded: bool
-    needed: tuple[str, ...]
-    rpath: tuple[str, ...]
-    runpath: tuple[str, ...]
 
 
 def cuda_objects(program: Path, environment: Mapping[str, str]) -> list[CudaObject]:
     """The program and its libraries that call CUDA. A file that cannot be read is passed over: the analysis would fail on it too."""
-    preset = tuple(filter(None, environment.get("LD_LIBRARY_PATH", "").split(":")))
+    linked = libraries.linked(program, {**environment, "LD_PRELOAD": ""})
+    own = (path.resolve() for path in linked.found if not of_vendor(path))
     found: list[CudaObject] = []
-    seen: set[Path] = set()
-    work: list[tuple[Path, tuple[str, ...]]] = [(program.resolve(), ())]
-    while work and len(seen) < MAXIMUM_OBJECTS:
-        path, inherited = work.pop(0)
-        if path in seen:
-            continue
-        seen.add(path)
+    for path in [program.resolve(), *(path for path in own if not str(path).startswith(_SYSTEM))][:MAXIMUM_OBJECTS]:
         elf = _read(path)
-        if elf is None:
-            continue
-        if elf.cuda:
+        if elf is not None and elf.cuda:
             found.append(CudaObject(path, elf.identity, elf.embedded))
-        rpath = () if elf.runpath else (*_expanded(elf.rpath, path), *inherited)
-        folders = (*rpath, *preset, *_expanded(elf.runpath, path))
-        for name in elf.needed:
-            library = _find(name, folders)
-            if library is not None:
-                work.append((library, rpath))
     return found
 
 
-def _expanded(folders: tuple[str, ...], of: Path) -> tuple[str, ...]:
-    origin = str(of.parent)
-    return tuple(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for folder in folders)
-
-
-def _find(name: str, folders: tuple[str, ...]) -> Path | None:
-    if name.rpartition("/")[2].startswith(_VENDOR):
-        return None
-    for path in [Path(name)] if "/" in name else [Path(folder) / name for folder in folders]:
-        try:
-            if path.is_file():
-                path = path.resolve()
-                return None if str(path).startswith(_SYSTEM) else path
-        except OSError:
-            continue
-    return None
+def of_vendor(library: Path) -> bool:
+    """Whether a library is NVIDIA's, or the shim's in its place."""
+    return library.name.startswith(_VENDOR)
 
 
 def _read(path: Path) -> _Elf | None:
@@ -108,29 +79,17 @@ def _read(path: Path) -> _Elf | None:
 
 
 def _described(elf: ELFFile) -> _Elf:
-    from elftools.elf.dynamic import DynamicSection
     from elftools.elf.sections import SymbolTableSection
 
-    needed, rpath, runpath = [], [], []
     cuda = embedded = False
     for section in elf.iter_sections():
         embedded = embedded or section.name == EMBEDDED
-        if isinstance(section, DynamicSection):
-            for tag in section.iter_tags():
-                entry: Any = tag  # the tag's kind decides which attributes it has
-                if entry.entry.d_tag == "DT_NEEDED":
-                    needed.append(str(entry.needed))
-                elif entry.entry.d_tag == "DT_RPATH":
-                    rpath += str(entry.rpath).split(":")
-                elif entry.entry.d_tag == "DT_RUNPATH":
-                    runpath += str(entry.runpath).split(":")
-        elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
+        if isinstance(section, SymbolTableSection) and section.name == ".dynsym":
             cuda = any(
                 symbol["st_shndx"] == "SHN_UNDEF" and _CALLS.match(symbol.name) is not None
                 for symbol in section.iter_symbols()
             )
-    cuda = cuda or embedded_runtime.has_symbols(elf)
-    return _Elf(_identity(elf), cuda, embedded, tuple(needed), tuple(rpath), tuple(runpath))
+    return _Elf(_identity(elf), cuda or embedded_runtime.has_symbols(elf), embedded)
 
 
 def _identity(elf: ELFFile) -> str:

@@ -47,6 +47,7 @@ class Program:
         fully_static: no dynamic loader starts it, so nothing can be preloaded.
         sanitizer: the library of AddressSanitizer that it is linked to, empty when there is none.
         needs_driver: it is linked to the driver API's library.
+        needed: the libraries that it is linked to, by the names it has for them.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class Program:
     fully_static: bool = False
     sanitizer: str = ""
     needs_driver: bool = False
+    needed: tuple[str, ...] = ()
 
 
 def find(name: str) -> Path:
@@ -102,24 +104,17 @@ def inspect(path: Path) -> Program:
 
 def _inspect_elf(path: Path, elf: ELFFile) -> Program:
     from elftools.elf.dynamic import DynamicSection, DynamicSegment
-    from elftools.elf.sections import SymbolTableSection
 
     machine = elf.header["e_machine"]
-    expected = MACHINES.get(platform.machine())
-    if machine != expected:
+    if machine != MACHINES.get(platform.machine()):
         raise UserError(
             f"{path} is built for {str(machine).removeprefix('EM_')}, this machine is {platform.machine()}",
             "Farlane runs the program's host code here: build it for this machine.",
             status=NOT_EXECUTABLE,
         )
     dynamic: list[DynamicSegment | DynamicSection] = []
-    imports: set[str] = set()
     dynamic += [segment for segment in elf.iter_segments() if isinstance(segment, DynamicSegment)]
-    for section in elf.iter_sections():
-        if isinstance(section, DynamicSection):
-            dynamic.append(section)
-        elif isinstance(section, SymbolTableSection) and section.name == ".dynsym":
-            imports = {symbol.name for symbol in section.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"}
+    dynamic += [section for section in elf.iter_sections() if isinstance(section, DynamicSection)]
     # The segment is what the loader reads; the section stands in for it in files that have no segments.
     needed = _needed(dynamic[0]) if dynamic else []
     has_kernels = any(elf.get_section_by_name(name) is not None for name in FATBIN_SECTIONS)
@@ -128,7 +123,7 @@ def _inspect_elf(path: Path, elf: ELFFile) -> Program:
         sorted({name[len(RUNTIME_PREFIX) :].split(".")[0] for name in needed if name.startswith(RUNTIME_PREFIX)})
     )
     symbols = embedded_runtime.has_symbols(elf)
-    without_symbols = has_kernels and not runtimes and REGISTER not in imports and not symbols
+    without_symbols = has_kernels and not runtimes and not symbols and not _imports(elf, REGISTER)
     return Program(
         path=path,
         is_elf=True,
@@ -139,6 +134,16 @@ def _inspect_elf(path: Path, elf: ELFFile) -> Program:
         fully_static=not interpreted and (elf.header["e_type"] == "ET_EXEC" or _is_executable(dynamic)),
         sanitizer=next((name for name in needed if name.startswith(SANITIZER_PREFIX)), ""),
         needs_driver=shim_library.DRIVER in needed,
+        needed=tuple(needed),
+    )
+
+
+def _imports(elf: ELFFile, name: str) -> bool:
+    from elftools.elf.sections import SymbolTableSection
+
+    table = elf.get_section_by_name(".dynsym")
+    return isinstance(table, SymbolTableSection) and any(
+        symbol["st_shndx"] == "SHN_UNDEF" for symbol in table.get_symbol_by_name(name) or ()
     )
 
 
@@ -168,7 +173,7 @@ def require_interceptable(program: Program, interop: bool = False) -> str:
     """
     _require_preloading(program)
     if program.stripped and not interop:
-        _refuse_stripped(program)
+        raise stripped_refusal(program)
     if program.fully_static:
         return f"{program.path} is a static executable without CUDA; CUDA calls of programs it starts are intercepted"
     if (
@@ -206,10 +211,10 @@ def _changes_identity(path: Path) -> bool:
     return user or group
 
 
-def _refuse_stripped(program: Program) -> None:
+def stripped_refusal(program: Program) -> UserError:
     """A stripped program's runtime cannot be redirected: it runs on the driver API's library as it is, where the user allows that."""
-    raise UserError(
+    return UserError(
         f"{program.path} has the CUDA runtime linked into it and is stripped, so that runtime must run as it is, which is switched off",
-        "Switch it on with `farlane setup --interop` (docs/explanation/interoperability.md says what it means), do not strip the program, or rebuild it with "
+        "Switch it on with `farlane setup --interop` (docs/explanation/interoperability.md says what it means), do not strip it, or rebuild it with "
         "`nvcc -cudart shared`.",
     )

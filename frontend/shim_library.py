@@ -62,18 +62,18 @@ def driver_library() -> Path | None:
     return library if library.exists() else None
 
 
-def preload_for(runtimes: tuple[str, ...]) -> list[Path]:
+def preload_for(runtimes: tuple[str, ...], linked: str = "the program") -> list[Path]:
     """The libraries to preload for a program linked to these runtimes: these first, then the others, which libraries that it opens may have linked
     into them.
 
     Raises:
-        UserError: the program is linked to a CUDA runtime that has no replacement.
+        UserError: the program, or what else is `linked` to them, needs a CUDA runtime that has no replacement.
     """
     unknown = [major for major in runtimes if major not in RUNTIMES]
     if unknown:
         raise UserError(
-            f"the program is linked to libcudart.so.{unknown[0]}",
-            f"Farlane replaces CUDA runtimes {' and '.join(RUNTIMES)}: rebuild the program with one of those.",
+            f"{linked} is linked to libcudart.so.{unknown[0]}",
+            f"Farlane replaces CUDA runtimes {' and '.join(RUNTIMES)}: rebuild it with one of those.",
         )
     libraries = [runtime_library(major) for major in dict.fromkeys((*runtimes, *RUNTIMES))]
     return [*libraries, *filter(None, [driver_library()])]

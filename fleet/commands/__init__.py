@@ -1,5 +1,5 @@
 """The subcommands of `farlane` that the fleet brings, and what each does."""
 
 HELP = {
-    "fleet": "try placement policies of a fleet of hosts, in simulated time",
+    "fleet": "run a fleet of hosts on a Ray cluster, or try its placement policies in simulated time",
 }

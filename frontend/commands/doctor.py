@@ -28,7 +28,10 @@ class DoctorCommand:
         add_examples(
             parser,
             ("farlane doctor", "check the installation and this machine"),
-            ("farlane doctor ./app", "check a program as well: can its CUDA calls be intercepted, has it PTX?"),
+            (
+                "farlane doctor ./app",
+                "check a program and its libraries as well: are they found, intercepted, with PTX?",
+            ),
             (
                 "farlane doctor --host farlane+tls://gpu-host:7070 --ca ca.pem --token-file token",
                 "check a host: network, certificate, token, version",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tables import Table
 
-from adapters.reading import blocks, matches, verdict
-
-N = r"([\d.,]+)"
+from adapters.reading import N, blocks, matches, verdict
 
 
 def reading(output: str) -> dict[str, Table]:

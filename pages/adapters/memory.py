@@ -6,9 +6,7 @@ import re
 
 from tables import Table
 
-from adapters.reading import Unreadable, blocks, first, matches, several
-
-N = r"([\d.]+)"
+from adapters.reading import N, Unreadable, blocks, first, matches, several
 
 
 def policies(output: str) -> dict[str, Table]:
@@ -255,6 +253,11 @@ def streams(output: str) -> dict[str, Table]:
 
 def cost(output: str) -> dict[str, Table]:
     found = matches(rf" (\w+) {N} {N} {N} {N} {N} {N} {N} {N} {N} {N}", output)
+    named = re.findall(r"(\w+): [^;]*", output.splitlines()[0])
+    if [row[0] for row in found] != named:
+        raise Unreadable(
+            f"the first line names {', '.join(named)}, and there are rows of {', '.join(row[0] for row in found)}"
+        )
     rows = [
         [name, bare, plain, ratio, recorded, f"{model} s, {slower}", each, f"{fast} s, {faster}"]
         for name, bare, plain, ratio, recorded, _, model, slower, each, fast, faster in found

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tables import Table
 
-from adapters.reading import blocks, first, matches, verdict
-
-N = r"([\d.]+)"
+from adapters.reading import N, blocks, first, matches, verdict
 
 
 def analyzer(output: str) -> dict[str, Table]:

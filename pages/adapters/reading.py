@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from tables import Table
 
+N = r"(-?[\d.,]+)"  # a number; a difference of two times may be negative
+
 
 class Unreadable(Exception):
     """A benchmark's output is not what its adapter expects; the message says what is missing."""

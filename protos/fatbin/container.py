@@ -92,11 +92,11 @@ class Entry:
         return self.data().rstrip(b"\0").decode("utf-8", errors="replace")
 
 
-def parse(image: bytes | memoryview) -> list[Entry]:
+def parse(image: bytes | memoryview, most: int = CONTAINER_ENTRIES) -> list[Entry]:
     """Every entry of every container of a fat binary, in order.
 
     Raises:
-        FatBinaryError: the bytes are not a well-formed fat binary.
+        FatBinaryError: the bytes are not a well-formed fat binary, or have more than `most` entries.
     """
     view = memoryview(image).cast("B")
     entries: list[Entry] = []
@@ -114,7 +114,7 @@ def parse(image: bytes | memoryview) -> list[Entry]:
         start = position + header
         if start + size > len(view):
             raise FatBinaryError(f"container claims {size} bytes of entries; {max(0, len(view) - start)} are there")
-        _entries(view[start : start + size], entries)
+        _entries(view[start : start + size], entries, most)
         containers += 1
         position = start + size
     if not containers:
@@ -127,7 +127,7 @@ def _skip_zeros(view: memoryview, position: int) -> int:
     return position + len(rest) - len(rest.lstrip(b"\0"))
 
 
-def _entries(view: memoryview, entries: list[Entry]) -> None:
+def _entries(view: memoryview, entries: list[Entry], most: int) -> None:
     """Appends the entries of one container's body."""
     position = 0
     while position < len(view):
@@ -135,8 +135,8 @@ def _entries(view: memoryview, entries: list[Entry]) -> None:
             if any(view[position:]):
                 raise FatBinaryError(f"{len(view) - position} bytes are no entry")
             return
-        if len(entries) >= CONTAINER_ENTRIES:
-            raise FatBinaryError(f"more than {CONTAINER_ENTRIES} entries")
+        if len(entries) >= most:
+            raise FatBinaryError(f"more than {most} entries")
         entry, position = _entry(view, position)
         entries.append(entry)
 

@@ -1,8 +1,9 @@
 """The commands of the pages: blocks marked ```bash run, and the output that a page shows for them.
 
 Owns the words behind `run`: `fails` (the block must end with an error), `slow` (only `make test-pages` and `make test-tutorials` run it),
-`clean` (only `make test-tutorials` runs it, in a clean system, because it installs something or leaves the folder). A block marked
-```text right behind a block of commands is output: the commands must print its lines, in this order, among others.
+`clean` (only `make test-tutorials` runs it, in a clean system, because it installs something or leaves the folder), `stays` (what it starts goes on
+beside the blocks behind it, which begin when it listens or has printed a line). A block marked ```text right behind a block of commands is output: the commands
+must print its lines, in this order, among others.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-WORDS = {"fails", "slow", "clean"}
+WORDS = {"fails", "slow", "clean", "stays"}
 _BLOCK = re.compile(r"^```bash run([^\n]*)\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.M | re.S)
 _MARK = "==== block {} begins ===="
+_BACKGROUND = re.compile(r"&(\s|$)")
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,21 @@ def script(chosen: Iterable[Block]) -> str:
         lines.append(f"echo '{_MARK.format(number)}'")
         if "fails" in block.words:
             lines.append(f"if ( set -e\n{block.commands}\n); then echo 'this block must fail'; exit 1; fi")
+        elif "stays" in block.words:
+            lines.append(_staying(block.commands, f"stays-{number}.log"))
         else:
             lines.append(block.commands)
     return "\n".join(lines)
+
+
+def _staying(commands: str, log: str) -> str:
+    """The commands beside what follows, once a host listens or a program has printed a line. Those that go to the background by themselves keep the
+    shell's variables."""
+    background = "" if _BACKGROUND.search(commands) else " &"
+    ready = "listening on" if "farlane serve" in commands else "."
+    return f"""touch {log}
+{{ {commands}}} > {log} 2>&1{background}
+until grep -q '{ready}' {log}; do sleep 0.1; kill -0 $! || {{ cat {log}; exit 1; }}; done; cat {log}"""
 
 
 def not_printed(chosen: Iterable[Block], output: str) -> list[str]:

@@ -18,7 +18,7 @@ from farlane.frontend import manifests, shim_library
 from farlane.frontend import program as programs
 from farlane.frontend.commands import run as run_module
 from farlane.frontend.manifests import Cache, intact, prepare
-from farlane.frontend.objects import cuda_objects
+from farlane.frontend.objects import CudaObject, cuda_objects
 
 CALLER = """
 extern "C" int cudaDeviceSynchronize(); extern "C" int cudaMemset(void *, int, unsigned long);
@@ -101,7 +101,7 @@ def test_manifests_are_made_once(folder: Path, environment: dict[str, str], monk
         manifest = reader.read(path.read_bytes())
         assert manifest.identity.hex() == identity
         assert [site.name for site in manifest.sites] == ["cudaMemset"]
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("analyzed again"))
+    monkeypatch.setattr(manifests, "_analyze", lambda *_: pytest.fail("analyzed again"))
     assert prepare(folder / "bin" / "app", environment, 60, remarks.append) == where
     # One that is damaged is made again.
     victim = next(iter(paths.values()))
@@ -145,8 +145,11 @@ def test_a_failure_is_marked_for_good(
     status: int, folder: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, remarks = folder / "lib" / "deep" / "libdeep.so", list[str]()
+    run = subprocess.run
 
-    def failing(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+    def failing(command: list[str], **options: Any) -> object:
+        if manifests.ANALYZE_MODULE not in command:  # the dynamic linker is asked
+            return run(command, **options)
         return subprocess.CompletedProcess(
             command, status, b"", b"Traceback\nfarlane: too strange\n" if status > 0 else b""
         )
@@ -169,13 +172,13 @@ def test_concurrent_runs_analyze_once(
     folder: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, runs = folder / "lib" / "deep" / "libdeep.so", list[float]()
-    run = subprocess.run
+    analyze = manifests._analyze
 
-    def counted(command: Any, **options: Any) -> object:
+    def counted(wanted: CudaObject, output: Path, deadline: float) -> Any:
         runs.append(time.monotonic())
-        return run(command, **options)
+        return analyze(wanted, output, deadline)
 
-    monkeypatch.setattr(subprocess, "run", counted)
+    monkeypatch.setattr(manifests, "_analyze", counted)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: prepare(app, environment, 60, pytest.fail), range(4)))
     assert len(set(found)) == 1

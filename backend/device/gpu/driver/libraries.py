@@ -31,7 +31,9 @@ class Libraries:
         try:
             from cupy_backends.cuda.api import driver, runtime
         except ImportError as error:
-            raise Missing(f"CuPy cannot be imported ({error}); {ADVICE}") from error
+            there = error.name != "cupy_backends"  # CuPy's first module
+            what = f"CuPy cannot be imported ({error})" if there else "CuPy is not installed"
+            raise Missing(f"{what}; {ADVICE}") from error
         try:
             self._library = ctypes.CDLL("libcuda.so.1")
         except OSError as error:

@@ -55,9 +55,10 @@ def compiled(tmp_path: Path) -> Callable[..., str]:
 
 
 def test_a_program_with_ptx_is_fine(compiled: Callable[..., str]) -> None:
-    (found,) = check_program(compiled(held=image(PTX, 75) + image(MACHINE_CODE, 90)))
-    assert (found.state, found.check) == (OK, "kernels")
-    assert "compute_75" in found.text
+    kernels, libraries = check_program(compiled(held=image(PTX, 75) + image(MACHINE_CODE, 90)))
+    assert (kernels.state, kernels.check) == (OK, "kernels")
+    assert "compute_75" in kernels.text
+    assert (libraries.state, libraries.check) == (OK, "libraries")
 
 
 def test_machine_code_alone(compiled: Callable[..., str], problem: Only) -> None:

@@ -108,9 +108,3 @@ def to_tf32(e: Emitter, value: Val, mode: str, saturating: bool) -> Val:
         largest = b.bin("or", b.bin("and", bits, integer(1 << 31, "i32")), integer(0x7F7F_E000, "i32"))
         rounded = b.select(over, largest, rounded)
     return b.select(b.fcmp("uno", value, value), integer(0x7FFF_FFFF, "i32"), rounded)
-
-
-def round_tf32(e: Emitter, value: Val) -> Val:
-    """What a matrix operation sees of an f32 operand: its low 13 bits are dropped."""
-    b = e.body
-    return b.bitcast(b.bin("and", b.bitcast(value, "i32"), integer(-0x2000, "i32")), "float")
