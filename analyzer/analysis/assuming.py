@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from farlane.analyzer.flow.function import Analysis
 from farlane.analyzer.flow.summary import Functions
@@ -49,8 +50,11 @@ class SecondReading:
         budget: Budget,
         describe: Callable[[Functions, Analysis], Iterable[LoopReport]],
     ) -> None:
-        self._functions = Functions(program, budget, separate=True, most=MAXIMUM_VALUES)
-        self._describe = describe
+        self._program, self._budget, self._describe = program, budget, describe
+
+    @cached_property
+    def _functions(self) -> Functions:
+        return Functions(self._program, self._budget, separate=True, most=MAXIMUM_VALUES)
 
     def improved(self, reports: Sequence[LoopReport]) -> list[LoopReport]:
         """The reports, all of the loops of a function or of several, with those put in their place that describe a loop

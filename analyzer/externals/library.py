@@ -104,7 +104,6 @@ EFFECTS: dict[str, Effect] = {
     **{f"__{name}{suffix}_finite": NOTHING for name in MATHEMATICS for suffix in ("", "f")},
     **{name: _effect(row) for block in (TRUSTED.items(), _rows(PREDICTED)) for name, row in block},
 }
-_COMPILED = tuple((re.compile(pattern), _effect(_row(text))) for pattern, text in PATTERNS)
 _looked_up: dict[str, Effect | None] = {}
 
 
@@ -113,8 +112,15 @@ def effect(name: str) -> Effect | None:
     if name not in _looked_up:
         found = EFFECTS.get(name)
         if found is None:
-            found = next((each for pattern, each in _COMPILED if pattern.match(name)), None)
+            found = _by_pattern(name)
         if len(_looked_up) > 100_000:
             _looked_up.clear()
         _looked_up[name] = found
     return _looked_up[name]
+
+
+def _by_pattern(name: str) -> Effect | None:
+    """By the beginning of a mangled name; a pattern is compiled when a name is first compared with it."""
+    if not name.startswith("_Z"):
+        return None
+    return next((_effect(_row(row)) for pattern, row in PATTERNS if re.match(pattern, name)), None)

@@ -30,7 +30,7 @@ def _differing(held: Sequence[Held]) -> Iterable[tuple[int, int]]:
     first = held[0]
     if len(held) == 2:
         other = held[1]
-        found = [key for key, value in first.items() if other.get(key) is not value]
+        found = list(compress(first, map(is_not, first.values(), map(other.get, first))))
         return found + [key for key in other if key not in first] if len(other) + len(found) > len(first) else found
     gone = {key for other in held[1:] for key, value in first.items() if other.get(key) is not value}
     found = [key for key in first if key in gone]

@@ -52,6 +52,7 @@ class Program:
         self.kernels: object | None = None
         self.ranges: dict[int, Function] = {function.start: function for function in image.functions}
         self._flows: dict[int, list[Flow]] = {}
+        self._repeating: dict[int, bool] = {}
         self._resolved: dict[tuple[int | None, int | None], Callee] = {}
         for function in image.functions:
             code = image.read(function.start, function.end - function.start) or b""
@@ -116,10 +117,9 @@ class Program:
             return next(inside, len(spans)), address
 
         for member in members:
-            flows = self._flows[member]
-            if not flows or flows[-1].address + flows[-1].size != self.ranges[member].end:
-                return True  # there is more, or less, than could be decoded
-            for flow in flows:
+            if not self._decoded(member):
+                return True
+            for flow in self._flows[member]:
                 if flow.kind not in ("jump", "branch") or flow.slot is not None:
                     continue
                 if flow.target is None or place(flow.target) <= place(flow.address):
@@ -127,6 +127,49 @@ class Program:
             if any(place(pad) < place(end) for _, end, pad in self.ranges[member].landing_pads):
                 return True
         return False
+
+    def may_repeat(self, start: int) -> bool:
+        """Whether a call that may reach CUDA may stand in a loop of a function, by its jumps and calls alone: True where
+        they do not tell."""
+        known = self._repeating.get(start)
+        if known is None:
+            known = self._repeating[start] = self._may_repeat(start)
+        return known
+
+    def _may_repeat(self, start: int) -> bool:
+        if not self.may_loop(start):
+            return False
+        members = sorted(self._members[start])
+        flows = [flow for member in members for flow in self._flows[member]]
+        if self.jumps_anywhere(start) or not all(self._decoded(member) for member in members):
+            return True
+        places = [flow.address for flow in flows]
+        pads = [pad for member in members for pad in self.ranges[member].landing_pads]
+
+        def behind(address: int) -> int:
+            return bisect.bisect_left(places, address)
+
+        onward: dict[int, set[int]] = {len(flows): set()}
+        for index, flow in enumerate(flows):
+            call = flow.kind == "call"
+            comes_back = self.returns(self.resolve(flow.target, flow.slot)) if call else flow.kind == "branch"
+            targets = onward[index] = {index + 1} if comes_back else set()
+            if call:
+                targets.update(behind(pad) for low, high, pad in pads if low <= flow.address < high)
+            elif flow.target is not None and not self._leaves(start, flow):
+                targets.add(behind(flow.target))
+        return any(index < len(flows) and self._reaches_cuda(flows[index]) for index in circles(onward))
+
+    def _decoded(self, member: int) -> bool:
+        """Whether a range of code was decoded to its end."""
+        flows = self._flows[member]
+        return bool(flows) and flows[-1].address + flows[-1].size == self.ranges[member].end
+
+    def _reaches_cuda(self, flow: Flow) -> bool:
+        callee = self.resolve(flow.target, flow.slot)
+        if callee.address is None:
+            return is_cuda(callee.name)
+        return self.owner.get(callee.address, callee.address) in self.cuda
 
     @cached_property
     def cuda(self) -> set[int]:

@@ -152,6 +152,8 @@ class Joining:
 
     def of(self, start: int) -> Iterator[JoinedCopy]:
         """What is known of a function's copies to the host, where it has several calls that wait."""
+        if not self._codes.calls(start, interface.JOINS):
+            return
         try:
             structure = self._codes.structure(start)
         except (AnalysisError, Refused):

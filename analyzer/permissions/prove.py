@@ -74,6 +74,10 @@ class Prover:
         """A function's graph; raises Refused."""
         return self._walker.structure(function)
 
+    def found(self, function: int) -> Regions | None:
+        """What the proofs have found of a function so far; None: they did not execute it, or not to its end."""
+        return self._codes.found(function)
+
     def permission(self, function: int, site: int) -> Permission | None:
         """What is permitted at a call instruction of a function; None when nothing ever is at such a call."""
         key = (function, site)

@@ -13,6 +13,7 @@ The rest follows from the form: what is not understood is unknown, and where it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from farlane.analyzer.externals import interface, names
@@ -59,15 +60,12 @@ def _brings(call: Call) -> bool:
     return copies and all(argument.number != 0 for argument in call.arguments)
 
 
-class _Keeping(Walker):
-    """Keeps what it finds in every function that a loop calls; has bounds of its own."""
+class _Bounded(Walker):
+    """Has bounds of its own."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._all, self._total = PROGRAM, TOTAL
-
-    def copies(self, start: int) -> bool:
-        return True
 
 
 class Extractor:
@@ -75,21 +73,27 @@ class Extractor:
 
     Args:
         budget: the time after which every loop is refused; None: any.
+        proven: what the permissions' proofs have found of a function; None: they did not execute it, or not to its end.
     """
 
-    def __init__(self, program: Program, budget: Budget | None = None) -> None:
-        self._program, self._budget = program, budget
-        self._walker = _Keeping(program)
+    def __init__(
+        self,
+        program: Program,
+        budget: Budget | None = None,
+        proven: Callable[[int], Regions | None] = lambda start: None,
+    ) -> None:
+        self._program, self._budget, self._proven = program, budget, proven
+        self._walker = _Bounded(program)
         self._regions: dict[int, Regions | RefusedError] = {}
-        self._copying: frozenset[int] | None = None
+
+    @cached_property
+    def _copying(self) -> frozenset[int]:
+        """The functions that may copy to the host, themselves or in what they call."""
+        copies = interface.COPIES_TO_HOST
+        return frozenset(self._program.reaching(lambda name: interface.plain(name) in copies))
 
     def reads(self, start: int, loop: Loop) -> bool:
-        """Whether a loop of a function may copy to the host, itself or in what it calls."""
-        if self._copying is None:
-            copies = interface.COPIES_TO_HOST
-            self._copying = frozenset(self._program.reaching(lambda name: interface.plain(name) in copies))
-        if start not in self._copying:
-            return False
+        """Whether a loop of such a function may copy to the host, itself or in what it calls."""
         flow = self._walker.structure(start).flow
         for site, callee in flow.calls.items():
             block = flow.holding(site)
@@ -103,6 +107,8 @@ class Extractor:
         """What was found of the loops of a function that copy to the host: of the outermost ones that have a slice, which
         is one of the loops inside, too, and of the innermost ones where none has. Compilers make several loops of one.
         """
+        if start not in self._copying:
+            return []
         try:
             structure = self._walker.structure(start)
             reading = [loop for _, loop in sorted(structure.loops.items()) if self.reads(start, loop)]
@@ -179,7 +185,7 @@ class Extractor:
         known = self._regions.get(start)
         if known is None:
             try:
-                known = self._walker.regions(start)
+                known = self._proven(start) or self._walker.regions(start)
             except (Refused, AnalysisError) as refused:
                 text = str(refused)
                 jumps = any(name in text for name in names.RETURNS_TWICE)

@@ -131,7 +131,7 @@ class Walk(Calls):
                 self.accesses.setdefault(access.at, []).append(access)
         self.escaped |= regions.escaped[key.block] | before.escaped
         state = before.copy()
-        step = Step(state, [], None)
+        step = Step(state, [])
         self.values = state.registers
         for instruction in block.instructions:
             if instruction.address < key.first:

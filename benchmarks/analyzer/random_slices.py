@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "golden" / "analyzer"))
+sys.path[:0] = [str(ROOT / "tests" / "golden" / "analyzer"), str(ROOT / "tests" / "reference")]
 from corpus_tools import slice_programs, slices  # noqa: E402
 from farlane.frontend.devtools.programs import Build, compile_program  # noqa: E402
 from farlane.frontend.devtools.toolchain import install  # noqa: E402

@@ -33,7 +33,7 @@ class Regions:
         sites: call instruction of this function -> the state before it; tails: the same of jumps to other functions.
         escaped: block -> what has escaped behind it.
         inner: call instruction -> the same of the function that it calls, as the last, most general of its executions
-            found it; only of functions that may copy to the host. Offsets of the frame are this function's.
+            found it. Offsets of the frame are this function's.
         expanded: call instructions in whose place what they call was put (`inlining`).
     """
 
@@ -63,7 +63,6 @@ class Facts:
         self._tops: dict[int, int | None] = {}
         self._positions: dict[int, dict[int, int]] = {}
         self._kept: dict[int, int] = {}
-        self._copying: frozenset[int] | None = None
         self._left, self._all, self._total = 0, PROGRAM, TOTAL
 
     def _apart(self) -> bool:
@@ -103,13 +102,6 @@ class Facts:
                     if named == names.WIDEN:
                         return True
         return False
-
-    def copies(self, start: int) -> bool:
-        """Whether a copy to the host stands in a function or in what it calls."""
-        if self._copying is None:
-            copies = interface.COPIES_TO_HOST
-            self._copying = frozenset(self.program.reaching(lambda name: interface.plain(name) in copies))
-        return start in self._copying
 
     def spend(self, count: int) -> int:
         self._left -= count

@@ -13,6 +13,8 @@ object that is carried, and host code that keeps it there makes it escape.
 
 from __future__ import annotations
 
+from itertools import compress
+from operator import ne
 from typing import NamedTuple
 
 from farlane.analyzer.loader.image import Image
@@ -144,13 +146,11 @@ class State:
 
     def _join_cells(self, other: State, widen: bool) -> None:
         """A cell that only one state has, or that is longer there, holds what the other may have in its bytes."""
-        cells: dict[int, tuple[int, Value]] = {}
-        for offset in self.cells.keys() | other.cells.keys():
-            mine, its = self.cells.get(offset), other.cells.get(offset)
-            if mine is not None and (mine is its or mine == its):
-                cells[offset] = mine
-                continue
-            size = max(each[0] for each in (mine, its) if each is not None)
+        own, its = self.cells, other.cells
+        cells = own.copy()
+        differing = set(compress(own, map(ne, own.values(), map(its.get, own))))
+        for offset in differing | (its.keys() - own.keys()):
+            size = max(held[offset][0] for held in (own, its) if offset in held)
             cells[offset] = (size, join(self.cell(offset, size), other.cell(offset, size), widen))
         self.cells = cells
 

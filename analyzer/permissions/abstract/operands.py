@@ -51,12 +51,10 @@ class Operands:
     Args:
         state: changed in place.
         records: every access is appended.
-        place: the instruction of the analyzed function for which callees' accesses are recorded; None: the
-            instruction's own.
     """
 
-    def __init__(self, state: State, records: list[Access], place: int | None) -> None:
-        self.state, self.records, self._place = state, records, place
+    def __init__(self, state: State, records: list[Access]) -> None:
+        self.state, self.records = state, records
 
     def get(self, operand: Operand, instruction: Instruction, record: bool = True) -> Value:
         state = self.state
@@ -106,8 +104,8 @@ class Operands:
         fixed = isinstance(operand, Memory) and operand.thread and operand.base == operand.indexed == NO_REGISTER
         if fixed and isinstance(operand, Memory) and operand.displacement == 0x28:
             return  # the stack protector's number
-        at = instruction.address if self._place is None else self._place
-        access = self.state.access(at, kind, address, size, instruction.mnemonic, instruction.address)
+        at = instruction.address
+        access = self.state.access(at, kind, address, size, instruction.mnemonic, at)
         if access is not None:
             self.records.append(access)
 

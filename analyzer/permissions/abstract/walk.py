@@ -48,10 +48,8 @@ class Frame:
 class Activation:
     """One activation."""
 
-    def __init__(
-        self, walker: Facts, start: int, frame_: Frame, regions: Regions, place: int | None, limit: int = TOTAL
-    ) -> None:
-        self._walker, self._start, self._frame, self._regions, self._place = walker, start, frame_, regions, place
+    def __init__(self, walker: Facts, start: int, frame_: Frame, regions: Regions, limit: int = TOTAL) -> None:
+        self._walker, self._start, self._frame, self._regions = walker, start, frame_, regions
         self._structure = regions.structure
         self._flow = self._structure.flow
         self._position = walker.position(start)
@@ -106,7 +104,7 @@ class Activation:
 
     def _execute(self, block: Block, state: State) -> list[tuple[int, State]]:
         records: list[Access] = []
-        step = Step(state, records, self._place)
+        step = Step(state, records)
         pads: list[tuple[int, State]] = []
         for instruction in block.instructions:
             callee = self._flow.calls.get(instruction.address)
@@ -161,7 +159,7 @@ class Activation:
             taken = decide(block.instructions[-1].mnemonic, state.flags)
             if taken is not None:
                 edges = [edge for edge in edges if edge.kind == (TAKEN if taken else FALL)]
-        return [(edge.target, state if len(edges) == 1 else state.copy()) for edge in edges]
+        return [(edge.target, state) for edge in edges]
 
     # Calls
 
@@ -175,14 +173,13 @@ class Activation:
         tail: bool,
     ) -> bool:
         """Applies a call; whether it may throw."""
-        at = instruction.address if self._place is None else self._place
-        chain = (*self._frame.chain, instruction.address)
+        at = instruction.address
+        chain = (*self._frame.chain, at)
         stack = state.registers[RSP]
         if stack.kind != EXACT:
             raise Refused(f"the stack pointer is not known at {instruction.address:#x}")
         state.drop_below(stack.number)  # the call overwrites what lies there
-        if self._place is None:
-            (self._regions.tails if tail else self._regions.sites)[instruction.address] = state.copy()
+        (self._regions.tails if tail else self._regions.sites)[at] = state.copy()
         if tail:
             state.registers[RSP] = stack = add(stack, constant(8))
         program, walker = self._walker.program, self._walker
@@ -255,7 +252,7 @@ class Activation:
             unknown = Call(state, records := [], call.at, call.chain, bounds, call.pushed, f"a function ({refusal})")
             unknown.unknown(own=True)
             after = state.copy()
-        self._memo[site] = (before, after.copy() if after is not None else None, records)
+        self._memo[site] = (before, after, records)
         call.records += records
         if after is not None:
             _assign(state, after)
@@ -276,14 +273,10 @@ class Activation:
         state.write(frame(entry), 8, NUMBER)
         regions = Regions(walker.structure(start))
         inner = Frame(entry, call.chain, tuple(sorted({*bounds, entry})), (*self._frame.active, start))
-        # What may copy to the host is kept, with accesses told by its own instructions.
-        kept = self._place is None and walker.copies(start)
-        place = None if kept else call.at
-        after = Activation(walker, start, inner, regions, place, min(ONE_CALL, self._left)).run(state)
+        after = Activation(walker, start, inner, regions, min(ONE_CALL, self._left)).run(state)
         for accesses in regions.accesses.values():
-            records += [access._replace(at=call.at) for access in accesses] if kept else accesses
-        if kept:
-            self._regions.inner[call.chain[-1]] = regions
+            records += [access._replace(at=call.at) for access in accesses]
+        self._regions.inner[call.chain[-1]] = regions
         return after
 
 
@@ -330,5 +323,5 @@ class Walker(Facts):
     def _regions(self, start: int) -> Regions:
         state = State.at_entry(self.image)
         regions = Regions(self.structure(start))
-        Activation(self, start, Frame(0, (), (0,), (start,)), regions, None).run(state)
+        Activation(self, start, Frame(0, (), (0,), (start,)), regions).run(state)
         return regions

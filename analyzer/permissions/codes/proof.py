@@ -11,9 +11,10 @@ returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TypeAlias
 
+from farlane.analyzer.externals import interface
 from farlane.analyzer.graph.control_flow import EXCEPTION, RETURN, TAIL, Block, ControlFlow
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.machine.effects import reads
@@ -64,6 +65,11 @@ class Codes:
         """A function's graph; raises Refused."""
         return self._walker.structure(start)
 
+    def calls(self, start: int, wanted: Container[str]) -> bool:
+        """Whether a function may call an imported one of such a name itself."""
+        callees = self._program.callees[start]
+        return any(callee.address is None and interface.plain(callee.name) in wanted for callee in callees)
+
     def regions(self, start: int) -> Regions:
         """The function's regions, kept; raises Refused."""
         if start not in self._regions:
@@ -75,6 +81,11 @@ class Codes:
         if isinstance(known, str):
             raise Refused(known)
         return known
+
+    def found(self, start: int) -> Regions | None:
+        """The function's regions, where they were asked for and found."""
+        known = self._regions.get(start)
+        return known if isinstance(known, Regions) else None
 
     def proof(self, start: int, site: int) -> str:
         """How the code of the call at `site` in the function `start` is used; raises Refused."""

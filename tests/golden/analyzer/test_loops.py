@@ -11,7 +11,8 @@ from typing import Any
 
 import native_builds
 import pytest
-from farlane.analyzer.analysis.program import analyze, may_hold
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.analysis.reading import may_hold
 from farlane.analyzer.commands.analyze import command
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.program import Program

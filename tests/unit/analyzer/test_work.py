@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from farlane.analyzer.analysis.program import analyze, may_hold
+from farlane.analyzer.analysis.program import analyze
+from farlane.analyzer.analysis.reading import may_hold
 from farlane.analyzer.flow.engine import Engine
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.control_flow import Block
@@ -21,6 +22,10 @@ from farlane.analyzer.loops.dependence.judging import LoopValues
 from farlane.analyzer.loops.dependence.stored import Stores
 from farlane.analyzer.loops.shape import rewriting
 from farlane.analyzer.machine.decoder import Decoder
+from farlane.analyzer.permissions.abstract.facts import Regions
+from farlane.analyzer.permissions.abstract.walk import Walker
+from farlane.analyzer.permissions.prove import Prover
+from farlane.analyzer.slices.extract import Extractor
 from farlane.analyzer.values.memory import FrameStore
 from farlane.analyzer.values.state import State
 
@@ -51,6 +56,7 @@ APART void doubtful(int n) {
     cudaFree(at);
 }
 APART void straight(int n) { if (n) cudaFree(nullptr); some(n); }
+APART void aside(int n) { do some(n); while (--n); cudaFree(nullptr); }
 APART void backward(int n) { do cudaFree(nullptr); while (--n); }
 APART void chosen(int n) { for (;;) switch (n++) { case 0: some(1); case 1: some(2); case 2: cudaFree(nullptr); break; case 3: some(3);
                                                    case 4: return; } }
@@ -70,7 +76,7 @@ again:
     try { Held held; thrower(n); } catch (int caught) { if (n += caught) goto again; }
     cudaFree(nullptr);
 }
-int main(int n, char **) { doubtful(n); straight(n); backward(n); chosen(n); tries(n); drawn(n, nullptr, n); return bits; }
+int main(int n, char **) { doubtful(n); straight(n); aside(n); backward(n); chosen(n); tries(n); drawn(n, nullptr, n); return bits; }
 """
 
 # Each of the variables depends on all of them in more ways than can be followed.
@@ -121,12 +127,13 @@ def test_what_begins_in_doubt_is_given_up_at_once(program: Program, monkeypatch:
     assert len(again) <= 1, "only where the way past the loop meets the one out of it"
 
 
-def test_no_graph_is_made_where_all_jumps_lead_onward(program: Program) -> None:
+@pytest.mark.parametrize("name", ["straight", "aside"])
+def test_no_graph_is_made_where_no_jump_leads_back_to_a_call_of_cuda(program: Program, name: str) -> None:
     fresh = Program(program.image, Decoder())
-    straight = start(fresh, "straight")
-    assert straight in fresh.cuda
-    assert not may_hold(Functions(fresh), straight)
-    assert straight not in fresh.graphs
+    each = start(fresh, name)
+    assert each in fresh.cuda
+    assert not may_hold(Functions(fresh), each)
+    assert each not in fresh.graphs
 
 
 def test_where_no_loop_may_be_there_is_none(program: Program) -> None:
@@ -135,6 +142,35 @@ def test_where_no_loop_may_be_there_is_none(program: Program) -> None:
     assert without.isdisjoint(start(program, name) for name in ("backward", "chosen", "tries", "doubtful"))
     for each in without:
         assert not structure(program, each).loops, hex(each)
+
+
+def test_where_no_call_may_be_in_a_loop_there_is_none(program: Program) -> None:
+    without = {each for each in program.functions() if not program.may_repeat(each)}
+    assert start(program, "aside") in without
+    assert without.isdisjoint(start(program, name) for name in ("backward", "chosen", "drawn"))
+    functions = Functions(program)
+    for each in without:
+        found = structure(program, each)
+        calling = functions.calling(found.flow)
+        assert all(loop.blocks.isdisjoint(calling) for loop in found.loops.values()), hex(each)
+
+
+def test_what_the_proofs_have_executed_is_not_executed_again(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    executed: Counter[int] = Counter()
+    regions = Walker.regions
+
+    def counted(walker: Walker, at: int) -> Regions:
+        executed[at] += 1
+        return regions(walker, at)
+
+    monkeypatch.setattr(Walker, "regions", counted)
+    each = start(program, "backward")
+    prover = Prover(program)
+    Extractor(program, proven=prover.found)._executed(each)
+    assert prover.found(each) is None, "the proofs did not ask for it"
+    assert prover._codes.regions(each) is prover.found(each)
+    assert Extractor(program, proven=prover.found)._executed(each) is prover.found(each)
+    assert executed == {each: 2}
 
 
 def test_where_an_inner_loop_ends_is_found_however_its_bound_was_computed(
