@@ -23,6 +23,7 @@ class _Turns(Turns):
 
     def __init__(self, at_once: float) -> None:
         super().__init__(at_once)
+        self.waits = deque()  # all of them, not the recent ones alone: means of all parts are of the same guests
         self.own = threading.local()  # `seconds`: what the thread has waited so, all in all
 
     def _take(self, queue: deque[threading.Lock]) -> None:
@@ -43,6 +44,7 @@ class Gateway(gateways.Gateway):
     def __init__(self, fleet: Cluster, *arguments: Any, at_once: float, **named: Any) -> None:
         super().__init__(fleet, *arguments, at_once=at_once, **named)
         self.turns: _Turns = _Turns(at_once)
+        self._placing = deque()  # all of them, too
         self._asked: list[float] = []  # seconds of questions, as guests see them
         self._calls: list[float] = []  # those of the call that took a guest's question, once for each question
         self._reaching: list[float] = []  # of connections, without the turn again
