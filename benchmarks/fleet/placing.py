@@ -9,6 +9,10 @@ placement takes at the gateway from the guest's turn on, how long guests wait fo
 the answer; how long as many bare TCP connections to one process take that answers a byte; and what processor time a placement costs
 the gateway and the roster: on a machine that does other work, times wait for processors. Each line is measured twice, by turns: with
 a gateway that lets all guests in at once (which gateways did before), and with one that lets in as many as gateways do.
+
+Then it prints what the placements of the latter consist of (means, which add up): the call to the roster that took a guest's question;
+waiting for the call before that and for being woken; waiting for a turn again after either; the connection to the host; the rest.
+Beside them: what the roster's decision takes of a call, waiting for the first turn, and the processor time of a guest's thread.
 """
 
 from __future__ import annotations
@@ -43,6 +47,8 @@ from farlane.fleet.gateway.roster import percentiles
 from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
 from farlane.v1 import session_pb2 as pb
+from parts import PARTS
+from parts import Gateway as Measured
 from ray.cluster_utils import Cluster
 
 PORT = 17073
@@ -161,11 +167,12 @@ class Led:
         assert self._process.pid is not None
         return worked(self._process.pid)
 
-    def times(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Milliseconds by percentile: of placements from their turn on, and of waiting for that. Since this was last asked."""
+    def times(self) -> tuple[dict[str, float], dict[str, float], tuple[dict[str, float], float, float, float]]:
+        """Milliseconds by percentile: of placements from their turn on, and of waiting for that; and `Measured.parts`. Since
+        this was last asked."""
         self._ours.send(True)
-        placing, turn = self._ours.recv()
-        return placing, turn
+        placing, turn, parts = self._ours.recv()
+        return placing, turn, parts
 
     def stop(self) -> None:
         self._process.kill()
@@ -176,14 +183,15 @@ def _lead(pipe: Connection, address: str, at_once: float) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     fleets.connect(address)
     fleet = fleets.Cluster()
-    gateway = gateways.Gateway(fleet, fleet.descriptions(START_SECONDS), quota=1 << 20, at_once=at_once)
+    gateway = Measured(fleet, fleet.descriptions(START_SECONDS), quota=1 << 20, at_once=at_once)
     edge = Edge(gateway)
     (endpoint,) = edge.listen([TcpEndpoint("127.0.0.1", 0)])
     gateway.gate = edge.gate
     pipe.send(str(endpoint))
     while pipe.recv():
         found = gateway.placing_percentiles, gateway.turn_percentiles
-        pipe.send([{name: 1000 * seconds for name, seconds in each.items()} for each in found])
+        times = [{name: 1000 * seconds for name, seconds in each.items()} for each in found]
+        pipe.send([*times, gateway.parts()])
         gateway._placing.clear()
         gateway.turns.waits.clear()
 
@@ -210,8 +218,8 @@ async def _connections(port: int, at_once: int) -> list[float]:
     return list(await asyncio.gather(*(connect() for _ in range(at_once))))
 
 
-def _compare(settings: dict[str, Led], at_once: int, port: int, roster: int) -> None:
-    """Prints a line for each; they are measured by turns."""
+def _compare(settings: dict[str, Led], at_once: int, port: int, roster: int) -> str:
+    """Prints a line for each; they are measured by turns. Gives the line of the last one's parts."""
     guests: dict[str, list[float]] = {name: [] for name in settings}
     costs = {name: [0.0, 0.0] for name in settings}
     bare: list[float] = []
@@ -226,7 +234,7 @@ def _compare(settings: dict[str, Led], at_once: int, port: int, roster: int) -> 
         bare += asyncio.run(_connections(port, at_once))
     first = ""
     for name, gateway in settings.items():
-        placing, turn = gateway.times()
+        placing, turn, (parts, mean, thread, first_turn) = gateway.times()
         told, other = percentiles(guests[name]), percentiles(bare)
         own, theirs = (1000 * cost / len(guests[name]) for cost in costs[name])
         first = first or name
@@ -239,6 +247,8 @@ def _compare(settings: dict[str, Led], at_once: int, port: int, roster: int) -> 
             f"{os.getloadavg()[0]:>6.0f}",
             flush=True,
         )
+    each = "".join(f"{parts[part]:>13.2f}" for part in PARTS)
+    return f"{at_once:>8}{each}{mean:>10.2f}{first_turn:>12.2f}{thread:>18.2f}{os.getloadavg()[0]:>6.0f}"
 
 
 def main() -> int:
@@ -283,8 +293,12 @@ def main() -> int:
     settings = {"all": Led(cluster.address, math.inf), f"{gateways.AT_ONCE}": Led(cluster.address, gateways.AT_ONCE)}
     for each in settings.values():
         asyncio.run(_guests(each.url, 1))
-    for at_once in arguments.at_once:
-        _compare(settings, at_once, port, roster)
+    lines = [_compare(settings, at_once, port, roster) for at_once in arguments.at_once]
+    decision = fleet.state().decision_microseconds
+    print(f"parts, means in milliseconds; a decision of the roster: {decision['50']:.0f}; {decision['99']:.0f} us")
+    parts = "".join(f"{part:>13}" for part in PARTS)
+    print(f"{'at once':>8}{parts}{'placing':>10}{'first turn':>12}{'thread processor':>18}{'load':>6}")
+    print("\n".join(lines))
     for each in settings.values():
         each.stop()
     server.kill()

@@ -214,8 +214,13 @@ def placing(output: str) -> dict[str, Table]:
     for at_once, _, median, most, _, _, ratio in matches(pattern, output):
         asked.setdefault(at_once, [at_once]).extend([f"{median}; {most} ms", *([ratio] if ratio else [])])
     ways = ["at once", "by Ray's call: median; 99 %", "by the connection", "processor time, Ray's by the connection's"]
+    pattern = rf" (\d+) {N} {N} {N} {N} {N} {N} {N} {N} \d+"
+    parts = [[*each] for each in matches(pattern, output)]
+    of = ["at once", "its own call to the roster", "earlier calls, and waking", "its turn again", "connection", "rest"]
+    of += ["placing", "first turn", "processor time of the guest's thread"]
     return {
         "placing": Table(head, rows),
+        "parts": Table(of, parts),
         "asking": Table(ways, list(asked.values())),
     }
 
