@@ -60,7 +60,7 @@ def build_wheel(
     target.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(TIME), "CARGO_TARGET_DIR": str(cargo_target)}
     with locked(source.with_suffix(".lock")), tempfile.TemporaryDirectory(prefix="farlane-wheel-") as made:
-        tree = _unpack(sdist, source)
+        tree = unpack(sdist, source)
         run(
             [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", made, str(tree)],
             environment,
@@ -71,7 +71,7 @@ def build_wheel(
     return target / built.name
 
 
-def _unpack(sdist: Path, target: Path) -> Path:
+def unpack(sdist: Path, target: Path) -> Path:
     """Returns the folder of the sources. Files are as new as they are here: by their times in the sdist, which are old, cargo would take
     what it has built of earlier ones for theirs."""
     now = time.time()

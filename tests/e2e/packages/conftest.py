@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -58,6 +60,21 @@ def program(vecadd: Entry, compiled: Callable[..., Path]) -> Path:
 def demo(compiled: Callable[..., Path]) -> Path:
     """The program of `make demo`, which compares its result with the CPU's."""
     return compiled("heat", [ROOT / "examples/heat.cu"], ["-O3"])
+
+
+@pytest.fixture(scope="session")
+def page_commands() -> Callable[[str], list[str]]:
+    """The lines of the first block behind a heading of docs/howto/packages.md, as a reader types them."""
+    text = (ROOT / "docs/howto/packages.md").read_text()
+
+    def behind(heading: str) -> list[str]:
+        _, found, after = text.partition(f"\n## {heading}\n")
+        block = re.search(r"(?:^    .*\n)+", after.partition("\n## ")[0], re.M)
+        assert found, heading
+        assert block, heading
+        return textwrap.dedent(block[0]).splitlines()
+
+    return behind
 
 
 @pytest.fixture

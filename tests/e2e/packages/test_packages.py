@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -69,33 +69,37 @@ def test_the_wheel_needs_two_commands_in_a_clean_system(
     demo: Path,
     vecadd: Entry,
     system: Callable[..., Path],
+    page_commands: Callable[[str], list[str]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """`pip install` and `farlane run`, in Debian with Python and no compiler. Prints how long the two take once all is downloaded."""
+    """The page's commands, in Debian with Python and no compiler. Prints how long they take once all is downloaded."""
     root = system("bookworm", ("python3-venv",))
     downloads = tmp_path / "downloads"
     downloads.mkdir()
-    places = ["/proc", "/dev", str(program.parent), str(demo.parent), str(wheel.parent), str(downloads)]
-    places += package_index()
+    shutil.copy(wheel, root / "root")
+    shutil.copy(demo, root / "root/app")
+    shutil.copy(program, root / "root/program")
+    places = ["/proc", "/dev", str(downloads), *package_index()]
     environment = roots.ENVIRONMENT | {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    offline = roots.ENVIRONMENT | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(downloads), "HOME": "/root"}
     seconds = []
 
-    def run(command: str) -> str:
+    def run(command: str, variables: Mapping[str, str] = offline) -> str:
         began = time.monotonic()
-        done = roots.enter(root, places, ["sh", "-c", command], environment, 900, Path("/"))
+        done = roots.enter(root, places, ["sh", "-c", command], variables, 900, Path("/root"))
         seconds.append(time.monotonic() - began)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    run(f"python3 -m venv /opt/download && /opt/download/bin/pip download --quiet --dest {downloads} {wheel}")
-    source = f"--no-index --find-links {downloads}"
-    run(f"python3 -m venv /opt/farlane && /opt/farlane/bin/pip install --quiet {source} {wheel}")
-    output = run(f"/opt/farlane/bin/farlane run -- {demo}")
+    run(f"python3 -m venv /opt/first && /opt/first/bin/pip download --quiet --dest {downloads} *.whl", environment)
+    install, start = page_commands("From the wheel")
+    run(install)
+    output = run(start)
     _, installing, running = seconds
     for mode in shim_library.MODES:
-        assert run(f"/opt/farlane/bin/farlane run --defer {mode} -- {demo}") == output
-        assert run(f"/opt/farlane/bin/farlane run --defer {mode} -- {program}") == vecadd.expected
+        assert run(start.replace("farlane run", f"farlane run --defer {mode}")) == output
+        assert run(f"farlane/bin/farlane run --defer {mode} -- ./program") == vecadd.expected
     with capsys.disabled():
         print(
             f"\ninstalling the downloaded wheel in a clean Debian 12: {installing:.1f} s; the demo's first run: {running:.1f} s; "

@@ -62,14 +62,14 @@ def test_the_shim_is_in_the_wheel(names: set[str]) -> None:
 
 
 def test_the_core_library_is_small(files: list[zipfile.ZipInfo]) -> None:
-    """As it is installed: stripped. Profiles of frontend/shim/Cargo.toml keep it so."""
+    """As it is installed: stripped. Profiles of Cargo.toml keep it so."""
     (core,) = (item for item in files if item.filename == "farlane/frontend/lib/libfarlane_core.so")
     assert core.file_size <= CORE_LIMIT
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 is of x86-64")
 def test_the_hosts_ciphers_have_code_for_avx_512() -> None:
-    """AWS-LC has none of it where its profile in frontend/shim/Cargo.toml is one for size."""
+    """AWS-LC has none of it where its profile in Cargo.toml is one for size."""
     assert b"aes_gcm_encrypt_avx512" in (ROOT / "backend" / "plane" / "farlane_plane.abi3.so").read_bytes()
 
 
