@@ -28,7 +28,7 @@ from farlane.frontend.devtools.packages.host import Release
 from farlane.frontend.devtools.registry import Entry
 from waiting import eventually
 
-pytestmark = [pytest.mark.packages, pytest.mark.timeout(1800), pytest.mark.xdist_group("packages")]
+pytestmark = [pytest.mark.packages, pytest.mark.timeout(3600), pytest.mark.xdist_group("packages")]
 
 RELEASES = ("bullseye", "bookworm", "trixie")
 

@@ -18,7 +18,7 @@ from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.virtual_machine import READY, VirtualMachine
 from virtual_machines import require_machines
 
-pytestmark = [pytest.mark.packages, pytest.mark.timeout(1800), pytest.mark.xdist_group("packages")]
+pytestmark = [pytest.mark.packages, pytest.mark.timeout(3600), pytest.mark.xdist_group("packages")]
 
 MEMORY_MIB = 2048
 DISK_MIB = 4096
