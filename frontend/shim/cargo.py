@@ -19,6 +19,8 @@ import glibc_floor
 SHIM = Path(__file__).resolve().parent
 NO_CARGO = "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo"
 NO_COMPILER = "install a C compiler (gcc or clang)"
+# The number of a build follows from its folder. Taken out of a library later, it takes the mark of read-only data (RELRO) with it.
+NO_BUILD_ID = "-Wl,--build-id=none"
 SEPARATOR = "\x1f"  # of CARGO_ENCODED_RUSTFLAGS
 
 
@@ -58,6 +60,8 @@ def rustc(package: str, profile: str, *options: str, what: Sequence[str] = ("--c
         options: of the compiler, for the package itself.
         what: of the package's targets is built.
     """
+    if profile != "dev":
+        options = (*options, "-C", f"link-arg={NO_BUILD_ID}")
     command = [tool("CARGO", "cargo", NO_CARGO), "rustc", "--locked", "--quiet", "--package", package]
     command += ["--target-dir", str(target()), *what, "--profile", profile, "--", *options]
     run(command, _environment(profile))
