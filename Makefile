@@ -70,7 +70,7 @@ test-packages: install
 	@$(call NEEDS,debootstrap,debootstrap)
 	@$(call NEEDS,lintian,lintian)
 	@$(call NEEDS,qemu-system-x86_64,qemu-system-x86)
-	$(BIN)/python -m pytest -o faulthandler_timeout=2000 -m packages tests/e2e/packages $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -o faulthandler_timeout=4000 -m packages tests/e2e/packages $(PYTEST_ARGS)
 
 # The tutorials in a clean system; the result is docs/results/tutorials.md. TUTORIALS_ARGS='--continue cpp-program' goes on with that page.
 test-tutorials: install

@@ -75,7 +75,7 @@ def build_thin(soname: str) -> None:
         "-z,nodelete",
         "-z,noexecstack",
     ]
-    command = [compiler, "-shared", "-nostdlib", "-o", str(partial), str(source)]
+    command = [compiler, "-shared", "-nostdlib", cargo.NO_BUILD_ID, "-o", str(partial), str(source)]
     command += [f"-L{LIBRARY_FOLDER}", "-lfarlane_core", *(f"-Wl,{option}" for option in linker)]
     if platform.machine() == "x86_64":
         # A thin library that is preloaded alone redirects statically linked runtimes as well. It uses no symbol of this one.

@@ -1,8 +1,9 @@
 """How the native parts are built: cargo with the versions of Cargo.lock, this machine's C compiler, glibc 2.28 (glibc_floor.py).
 
 A release build has no folder of this machine in it: where the sources, cargo's registry and what it has built lie is cut off the
-paths that the compiler writes into a library (a panic's place), so the same sources give the same bytes elsewhere. Shared by the shim's
-build.py and the plane's (backend/plane/build.py).
+paths that the compiler writes into a library (a panic's place). Nor do the names that cargo gives to a crate's symbols follow from it, as
+long as all crates are below the workspace's file (Cargo.toml, at the top). So the same sources give the same bytes elsewhere. Shared by
+the shim's build.py and the plane's (backend/plane/build.py).
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import glibc_floor
 
-WORKSPACE = Path(__file__).resolve().parent
+SHIM = Path(__file__).resolve().parent
 NO_CARGO = "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo"
 NO_COMPILER = "install a C compiler (gcc or clang)"
+# The number of a build follows from its folder. Taken out of a library later, it takes the mark of read-only data (RELRO) with it.
+NO_BUILD_ID = "-Wl,--build-id=none"
 SEPARATOR = "\x1f"  # of CARGO_ENCODED_RUSTFLAGS
 
 
@@ -40,14 +43,14 @@ def compiler() -> str:
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    """In the workspace's folder."""
-    if subprocess.run(command, cwd=WORKSPACE, check=False, env=environment).returncode != 0:
+    """In the shim's folder: cargo finds the workspace above it."""
+    if subprocess.run(command, cwd=SHIM, check=False, env=environment).returncode != 0:
         raise BuildError(f"this command failed (its messages are above): {' '.join(command)}")
 
 
 def target() -> Path:
     """The folder of what cargo has built."""
-    return WORKSPACE / os.environ.get("CARGO_TARGET_DIR", "target")
+    return SHIM / os.environ.get("CARGO_TARGET_DIR", "target")
 
 
 def rustc(package: str, profile: str, *options: str, what: Sequence[str] = ("--crate-type", "cdylib")) -> Path:
@@ -57,6 +60,8 @@ def rustc(package: str, profile: str, *options: str, what: Sequence[str] = ("--c
         options: of the compiler, for the package itself.
         what: of the package's targets is built.
     """
+    if profile != "dev":
+        options = (*options, "-C", f"link-arg={NO_BUILD_ID}")
     command = [tool("CARGO", "cargo", NO_CARGO), "rustc", "--locked", "--quiet", "--package", package]
     command += ["--target-dir", str(target()), *what, "--profile", profile, "--", *options]
     run(command, _environment(profile))
@@ -77,7 +82,7 @@ def _environment(profile: str) -> dict[str, str]:
         return dict(os.environ)
     home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     # Of several that match the last one counts.
-    places = {WORKSPACE.parents[1]: "", target(): "target", home / "registry/src": "crates"}
+    places = {SHIM.parents[1]: "", target(): "target", home / "registry/src": "crates"}
     users = os.environ.get("CARGO_ENCODED_RUSTFLAGS", "").split(SEPARATOR)
     if "CARGO_ENCODED_RUSTFLAGS" not in os.environ:
         users = os.environ.get("RUSTFLAGS", "").split()

@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 from farlane.frontend.devtools.packages import ROOT, TIME, run
 from farlane.frontend.devtools.toolchain import locked
 
-# Where the sdist is unpacked. Always there: the plane's symbols have names, and so an order, that follow from its path.
+# Where the sdist is unpacked. Always there, so that cargo finds what it has built of the crates that we depend on. The bytes do not
+# follow from it.
 SOURCE = ROOT / "build/packages"
 
 
@@ -46,27 +48,42 @@ def build_sdist(target: Path) -> Path:
     return target / built.name
 
 
-def build_wheel(sdist: Path, target: Path, cargo_target: Path = ROOT / "frontend/shim/target") -> Path:
-    """Writes the wheel of an sdist into a folder, and returns its path.
+def build_wheel(
+    sdist: Path, target: Path, source: Path = SOURCE, cargo_target: Path = ROOT / "frontend/shim/target"
+) -> Path:
+    """Writes the wheel of an sdist into a folder, and returns its path. The same files give the same bytes.
 
     Args:
+        source: where the sdist is unpacked; what is there goes.
         cargo_target: where cargo keeps what it has built of the crates that we depend on.
     """
     target.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(TIME), "CARGO_TARGET_DIR": str(cargo_target)}
-    with locked(SOURCE.with_name("packages.lock")), tempfile.TemporaryDirectory(prefix="farlane-wheel-") as made:
-        shutil.rmtree(SOURCE, ignore_errors=True)
-        with tarfile.open(sdist) as archive:
-            archive.extractall(SOURCE, filter="data")
-        (source,) = SOURCE.iterdir()
+    with locked(source.with_suffix(".lock")), tempfile.TemporaryDirectory(prefix="farlane-wheel-") as made:
+        tree = unpack(sdist, source)
         run(
-            [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", made, str(source)],
+            [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", made, str(tree)],
             environment,
         )
         (built,) = Path(made).glob("*.whl")
         shutil.copy(built, target / f".{built.name}")
         (target / f".{built.name}").replace(target / built.name)
     return target / built.name
+
+
+def unpack(sdist: Path, target: Path) -> Path:
+    """Returns the folder of the sources. Files are as new as they are here: by their times in the sdist, which are old, cargo would take
+    what it has built of earlier ones for theirs."""
+    now = time.time()
+
+    def member(found: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+        return tarfile.data_filter(found, folder).replace(mtime=now, deep=False)
+
+    shutil.rmtree(target, ignore_errors=True)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(target, filter=member)
+    (source,) = target.iterdir()
+    return source
 
 
 def _write_again(archive: Path, target: Path) -> None:

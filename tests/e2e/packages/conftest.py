@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,29 +21,60 @@ from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain
 
 OLDEST = "bullseye"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="session")
 def vecadd() -> Entry:
     """The program that clean systems run, as the registry knows it."""
-    entries = registry.load(Path(__file__).parents[2] / "native/registry.toml")
+    entries = registry.load(ROOT / "tests/native/registry.toml")
     return next(entry for entry in entries if entry.name == "vecadd")
 
 
 @pytest.fixture(scope="session")
-def program(vecadd: Entry, toolchain: Callable[[str], Toolchain], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that is built on the oldest of the systems, so that it runs on all."""
-    folder = tmp_path_factory.mktemp("program")
-    try:
-        oldest = roots.release(OLDEST)
-    except debian.Unavailable as reason:
-        pytest.skip(str(reason))
-    nvcc = toolchain("13.0").cuda_root / "bin/nvcc"
-    flags = ("-arch=sm_75", "-std=c++17", "-cudart", "shared", *vecadd.build.flags)
-    command = [str(nvcc), *flags, *map(str, vecadd.sources), "-o", str(folder / "vecadd")]
-    done = oldest.run(command, {"PATH": "/usr/bin:/bin"}, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return folder / "vecadd"
+def compiled(toolchain: Callable[[str], Toolchain], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Builds a program on the oldest of the systems, so that it runs on all."""
+
+    def made(name: str, sources: Sequence[Path], flags: Sequence[str]) -> Path:
+        try:
+            oldest = roots.release(OLDEST)
+        except debian.Unavailable as reason:
+            pytest.skip(str(reason))
+        built = tmp_path_factory.mktemp("program") / name
+        nvcc = toolchain("13.0").cuda_root / "bin/nvcc"
+        every = ("-arch=sm_75", "-std=c++17", "-cudart", "shared")
+        command = [str(nvcc), *every, *flags, *map(str, sources), "-o", str(built)]
+        done = oldest.run(command, {"PATH": "/usr/bin:/bin"}, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return built
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def program(vecadd: Entry, compiled: Callable[..., Path]) -> Path:
+    return compiled("vecadd", vecadd.sources, vecadd.build.flags)
+
+
+@pytest.fixture(scope="session")
+def demo(compiled: Callable[..., Path]) -> Path:
+    """The program of `make demo`, which compares its result with the CPU's."""
+    return compiled("heat", [ROOT / "examples/heat.cu"], ["-O3"])
+
+
+@pytest.fixture(scope="session")
+def page_commands() -> Callable[[str], list[str]]:
+    """The lines of the first block behind a heading of docs/howto/packages.md, as a reader types them."""
+    text = (ROOT / "docs/howto/packages.md").read_text()
+
+    def behind(heading: str) -> list[str]:
+        _, found, after = text.partition(f"\n## {heading}\n")
+        block = re.search(r"(?:^    .*\n)+", after.partition("\n## ")[0], re.M)
+        assert found, heading
+        assert block, heading
+        return textwrap.dedent(block[0]).splitlines()
+
+    return behind
 
 
 @pytest.fixture

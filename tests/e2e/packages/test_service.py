@@ -18,7 +18,7 @@ from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.virtual_machine import READY, VirtualMachine
 from virtual_machines import require_machines
 
-pytestmark = [pytest.mark.packages, pytest.mark.timeout(1800), pytest.mark.xdist_group("packages")]
+pytestmark = [pytest.mark.packages, pytest.mark.timeout(3600), pytest.mark.xdist_group("packages")]
 
 MEMORY_MIB = 2048
 DISK_MIB = 4096
@@ -47,27 +47,33 @@ stty -echo -onlcr -icrnl -ixon
 echo "{READY}"
 while read -r line; do eval "$line" </dev/null; done
 """
-GUEST = (
-    "FARLANE_CA=/var/lib/farlane/host/ca.pem FARLANE_TOKEN=$(cat /var/lib/farlane/first-token) "
-    "farlane-run --host farlane+tls://127.0.0.1:7070 -- /opt/program"
-)
 MOST_EXPOSED = 2.5
+
+
+Commands = Callable[[str], list[str]]
 
 
 @pytest.fixture
 def machine(
-    host: tuple[Path, Release], package: Path, program: Path, system: Callable[..., Path], tmp_path: Path
+    host: tuple[Path, Release],
+    package: Path,
+    program: Path,
+    system: Callable[..., Path],
+    page_commands: Commands,
+    tmp_path: Path,
 ) -> Iterator[VirtualMachine]:
-    """A Debian system of the host's release, with farlane-host and farlane-guest."""
+    """A Debian system of the host's release, with farlane-host and farlane-guest, installed as the page says."""
     require_machines()
     if shutil.which("mke2fs") is None:
         pytest.skip("mke2fs is not installed")
     root = system(host[1].name, roots.HOST_NEEDS)
-    command = ["dpkg", "--install", str(host[0]), str(package)]
-    places = ["/proc", "/dev", str(host[0].parent), str(package.parent)]
-    done = roots.enter(root, places, command, roots.ENVIRONMENT, 900, Path("/"), users=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    shutil.copy(program, root / "opt/program")
+    for built, heading in ((host[0], "A host as a service"), (package, "A guest")):
+        shutil.copy(built, root / "opt")
+        command = ["sh", "-c", page_commands(heading)[0].replace("+deb12_", f"+deb{host[1].number}_")]
+        done = roots.enter(root, ["/proc", "/dev"], command, roots.ENVIRONMENT, 900, Path("/opt"), users=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (root / "opt" / built.name).unlink()
+    shutil.copy(program, root / "opt/app")
     units = root / "etc/systemd/system"
     (units / "shell.service").write_text(SHELL)
     (units / "multi-user.target.wants").mkdir(exist_ok=True)
@@ -88,7 +94,7 @@ def machine(
 
 
 def test_systemd_starts_the_service_which_serves_a_guest_and_stops_cleanly(
-    machine: VirtualMachine, vecadd: Entry
+    machine: VirtualMachine, vecadd: Entry, page_commands: Commands
 ) -> None:
     def run(command: str) -> tuple[int, str]:
         status, output = machine.run(command, SECONDS)
@@ -98,11 +104,15 @@ def test_systemd_starts_the_service_which_serves_a_guest_and_stops_cleanly(
         return run("journalctl --no-pager --unit farlane-host")[1]
 
     assert run("cat /proc/1/comm") == (0, "systemd")
-    status, output = run("systemctl start farlane-host")
+    status, output = run(page_commands("A host as a service")[1])
     assert status == 0, output + journal()
-    # `start` has waited until guests can connect.
-    assert run(GUEST) == (0, str(vecadd.expected).strip())
-    status, output = run(GUEST.replace("farlane-run", "FARLANE_TOKEN=wrong farlane-run"))
+    # It has waited until guests can connect.
+    assert run("cd /opt && cp /var/lib/farlane/host/ca.pem .")[0] == 0
+    _, settings, start = page_commands("A guest")
+    assert run(settings.replace("farlane-...", "$(cat /var/lib/farlane/first-token)")) == (0, "")
+    guest = start.replace("gpu-host", "127.0.0.1")
+    assert run(guest) == (0, str(vecadd.expected).strip())
+    status, output = run(f"FARLANE_TOKEN=wrong {guest}")
     assert status != 0, output
     # systemd's own measure of what a service may do goes from 0 (nothing) to 10.
     output = run("systemd-analyze security --no-pager farlane-host | tail -1")[1]

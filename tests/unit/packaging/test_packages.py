@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
+import subprocess
+import tarfile
+import time
 import tomllib
 from pathlib import Path
+
+from farlane.frontend.devtools.packages import TIME, wheels
 
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -40,3 +46,25 @@ def test_every_command_can_be_loaded() -> None:
         assert importlib.import_module(module.rpartition(".")[0]).HELP[entry]
         assert callable(command.run)
         assert callable(command.add_arguments)
+
+
+def test_unpacked_sources_are_as_new_as_the_unpacking(tmp_path: Path) -> None:
+    """Cargo goes by times: older sources would pass for what it has built already, whatever is in them."""
+    sdist, old = tmp_path / "farlane.tar.gz", tarfile.TarInfo("farlane-1/Cargo.toml")
+    old.mtime = TIME
+    with tarfile.open(sdist, "w:gz") as archive:
+        archive.addfile(old)
+    began = time.time()
+    for _ in range(2):  # what an earlier one has left goes
+        source = wheels.unpack(sdist, tmp_path / "unpacked")
+    assert [path.name for path in source.iterdir()] == ["Cargo.toml"]
+    assert (source / "Cargo.toml").stat().st_mtime >= began - 1
+
+
+def test_every_crate_is_below_the_workspaces_file() -> None:
+    """Cargo names others after the folder of the clone, and two clones would not give the same bytes."""
+    command = ["cargo", "metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"]
+    said = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    assert Path(said["workspace_root"]) == ROOT
+    assert said["packages"]
+    assert [found["name"] for found in said["packages"] if not Path(found["manifest_path"]).is_relative_to(ROOT)] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import platform
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 from farlane.frontend.devtools.packages import wheels
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,8 +21,8 @@ CORE_LIMIT = 6_000_000  # bytes
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[zipfile.ZipInfo]:
-    """What is in a wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
+def archive(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """A wheel built from a copy of the tracked files (the build leaves folders behind in its source tree)."""
     source = tmp_path_factory.mktemp("source")
     target = tmp_path_factory.mktemp("wheel")
     wheels.copy_tracked(source)
@@ -38,7 +40,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[zipfile.ZipInfo]:
     (wheel,) = target.glob("*.whl")
     expected = "manylinux_2_28_x86_64" if platform.machine() == "x86_64" else f"linux_{platform.machine()}"
     assert wheel.name.endswith(f"-py3-none-{expected}.whl")  # native libraries, any Python
-    return zipfile.ZipFile(wheel).infolist()
+    return zipfile.ZipFile(wheel)
+
+
+@pytest.fixture(scope="module")
+def files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    return archive.infolist()
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +69,26 @@ def test_the_shim_is_in_the_wheel(names: set[str]) -> None:
 
 
 def test_the_core_library_is_small(files: list[zipfile.ZipInfo]) -> None:
-    """As it is installed: stripped. Profiles of frontend/shim/Cargo.toml keep it so."""
+    """As it is installed: stripped. Profiles of Cargo.toml keep it so."""
     (core,) = (item for item in files if item.filename == "farlane/frontend/lib/libfarlane_core.so")
     assert core.file_size <= CORE_LIMIT
 
 
+def test_stripped_libraries_keep_read_only_data_and_have_no_number_of_the_build(
+    archive: zipfile.ZipFile, names: set[str]
+) -> None:
+    """strip takes the mark of read-only data (RELRO) away with the number, which the linker must not have made."""
+    libraries = {name for name in names if ".so" in name}
+    assert len(libraries) >= 7
+    for name in libraries:
+        library = ELFFile(io.BytesIO(archive.read(name)))
+        assert "PT_GNU_RELRO" in {segment["p_type"] for segment in library.iter_segments()}, name
+        assert library.get_section_by_name(".note.gnu.build-id") is None, name
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX-512 is of x86-64")
 def test_the_hosts_ciphers_have_code_for_avx_512() -> None:
-    """AWS-LC has none of it where its profile in frontend/shim/Cargo.toml is one for size."""
+    """AWS-LC has none of it where its profile in Cargo.toml is one for size."""
     assert b"aes_gcm_encrypt_avx512" in (ROOT / "backend" / "plane" / "farlane_plane.abi3.so").read_bytes()
 
 
