@@ -140,9 +140,7 @@ def test_memory_that_another_guest_has(mode: str, toolchain: Callable[[str], Too
     """The call says so that asks for it, also where calls are deferred, and the program goes on."""
     command = [str(compile_program(toolchain("13.0"), [MOST], "most", BUILD))]
     environment = gpu_guest.environment(command[0], mode)
-    with subprocess.Popen(
-        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as beside:
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as beside:
         assert beside.stdout is not None
         assert [beside.stdout.readline() for _ in range(2)] == ["0\n", "PASS\n"]
         outcome = gpu_guest.run(command, mode)
