@@ -75,12 +75,15 @@ pub fn allocate(size: usize) -> Outcome<*mut c_void> {
     if size == 0 {
         return Ok(std::ptr::null_mut());
     }
-    confirm(size as u64)?; // so that what follows is the allocation's own answer
     let mut live = addresses()?.lock();
     let address = match live.allocator.allocate(size as u64) {
         Err(Refused::OutOfMemory) if graphs::trim(&mut live) => live.allocator.allocate(size as u64),
         minted => minted,
     }?;
+    if let Err(earlier) = confirm(size as u64) {
+        live.allocator.free(address)?;
+        return Err(earlier);
+    }
     let recorded = work::append(|w| operation::allocate(w, address, size as u64));
     if let Err(error) = recorded.and_then(|()| confirm(size as u64)) {
         live.allocator.free(address)?;

@@ -79,12 +79,15 @@ pub fn create(size: u64, properties: Properties) -> Outcome<u32> {
     if size == 0 || !size.is_multiple_of(GRANULARITY) {
         return Err(Error::INVALID_VALUE);
     }
-    confirm(size)?; // so that what follows is the memory's own answer
     let mut live = live()?;
     match live.allocator.charge(size) {
         Err(Refused::OutOfMemory) if graphs::trim(&mut live) => live.allocator.charge(size),
         charged => charged,
     }?;
+    if let Err(earlier) = confirm(size) {
+        live.allocator.refund(size);
+        return Err(earlier);
+    }
     let memory = live.virtual_memory.create(size, properties);
     let recorded = work::append(|w| operation::physical_create(w, memory, size));
     if let Err(error) = recorded.and_then(|()| confirm(size)) {
