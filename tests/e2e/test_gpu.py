@@ -18,11 +18,9 @@ from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain
 from farlane.frontend.embedded import EmbeddedHost
-from farlane.hosturl import parse
-from farlane.hosturl.description import describe
 from on_a_gpu import NOT_COMPARED, NOT_THERE, OTHERWISE
 from ports import free_port
-from steady import Steady
+from steady import there_and_back
 
 pytestmark = [
     pytest.mark.gpu,
@@ -37,7 +35,6 @@ ENTRIES = {
 }
 BUILD = Build(3, "sm_75")
 STEADY = Path(__file__).parents[1] / "fleet/programs/steady.cu"
-MOVE = "import sys; from farlane.frontend.cli import main; sys.exit(main())"
 QUOTA = 8 << 30  # so that programs which take all memory leave some to the tests beside them
 
 
@@ -89,28 +86,8 @@ def test_a_program_moves_to_another_host_and_back(toolchain: Callable[[str], Too
         EmbeddedHost("cupy", QUOTA, ("--listen", urls[0])) as first,
         EmbeddedHost("cupy", QUOTA, ("--listen", urls[1])) as second,
     ):
-        steady = Steady(Guest(urls[0], "grpc"), program)
-        for host, to, url in ((first, second, urls[1]), (second, first, urls[0])):
-            command = [
-                sys.executable,
-                "-c",
-                MOVE,
-                "session",
-                "move",
-                "s1",
-                "--host",
-                host.url,
-                "--to",
-                to.url,
-                "--guests",
-                url,
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-            assert (done.returncode, "it was held for" in done.stdout) == (0, True), done.stderr
-            assert len(describe(parse(to.url)).open) == 1
-        status, output, errors = steady.let_go()
-    assert (status, output) == (0, "PASS\n"), output + errors
-    assert errors.count("was resumed after") == 2, errors
+        farlane = [sys.executable, "-c", "import sys; from farlane.frontend.cli import main; sys.exit(main())"]
+        there_and_back(program, [first.url, second.url], urls, farlane)
 
 
 def test_a_window_can_be_reserved_in_a_fresh_process() -> None:

@@ -24,12 +24,9 @@ from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.registry import Entry
 from farlane.frontend.devtools.toolchain import Toolchain
-from farlane.hosturl import parse
-from farlane.hosturl.description import describe
 from on_a_gpu import NOT_THERE
 from ports import free_port
-from steady import Steady
-from waiting import eventually
+from steady import there_and_back
 
 pytestmark = pytest.mark.guests
 
@@ -163,16 +160,7 @@ def test_a_program_moves_to_another_host_and_back(toolchain: Callable[[str], Too
         gpu_host(folders[0], OPTIONS, *threads, "--listen", urls[0]) as first,
         gpu_host(folders[1], OPTIONS, *threads, "--listen", urls[1]) as second,
     ):
-        steady = Steady(Guest(urls[0], "grpc"), program)
-        for host, to, url in ((first, second, urls[1]), (second, first, urls[0])):
-            command = [FARLANE, "session", "move", "s1", "--host", host.url, "--to", to.url, "--guests", url]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-            assert (done.returncode, "it was held for" in done.stdout) == (0, True), done.stderr
-            eventually(lambda url=host.url: not describe(parse(url)).open)
-            assert len(describe(parse(to.url)).open) == 1
-        status, output, errors = steady.let_go()
-    assert (status, output) == (0, "PASS\n"), output + errors
-    assert errors.count("was resumed after") == 2, errors
+        there_and_back(program, [first.url, second.url], urls, [FARLANE])
 
 
 def in_a_guest(*words: str, options: tuple[str, ...] = ()) -> str:

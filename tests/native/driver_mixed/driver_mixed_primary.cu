@@ -100,11 +100,11 @@ int main() {
     OK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 21));
     EXPECT(cudaDeviceGetLimit(&limit, cudaLimitPrintfFifoSize) == cudaSuccess && limit == 1 << 21);
     // No context is shared with a graphics API, which only the driver API is asked about (CU_LIMIT_SHMEM_SIZE and two more).
-    for (int graphics = 7; graphics <= 9; graphics++) {
+    for (int graphics = 7; on_farlane() && graphics <= 9; graphics++) {
         limit = 1;
-        if (on_farlane()) OK(cuCtxGetLimit(&limit, (CUlimit)graphics));
-        if (on_farlane()) EXPECT(limit == 0 && cudaDeviceGetLimit(&limit, (cudaLimit)graphics) == cudaErrorUnsupportedLimit);
-        if (on_farlane()) EXPECT(cuCtxSetLimit((CUlimit)graphics, 1) == CUDA_ERROR_UNSUPPORTED_LIMIT && cudaGetLastError() == cudaErrorUnsupportedLimit);
+        OK(cuCtxGetLimit(&limit, (CUlimit)graphics));
+        EXPECT(limit == 0 && cudaDeviceGetLimit(&limit, (cudaLimit)graphics) == cudaErrorUnsupportedLimit);
+        EXPECT(cuCtxSetLimit((CUlimit)graphics, 1) == CUDA_ERROR_UNSUPPORTED_LIMIT && cudaGetLastError() == cudaErrorUnsupportedLimit);
     }
     OK(cuCtxSynchronize());
     printf("PASS\n");
