@@ -191,7 +191,7 @@ pub unsafe fn malloc_async(
     unsafe { allocate_from(None, devPtr, size) }
 }
 
-/// From a pool, the device's current one unless another is named. The tape's order is the stream's order, and stricter.
+/// From a pool, the device's current one unless another is named. Streams that use the memory one after the other need not say so (`pools`).
 ///
 /// # Safety
 /// `place` is that of a pointer, or null.

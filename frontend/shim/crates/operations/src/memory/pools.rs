@@ -2,7 +2,8 @@
 //!
 //! Owns the pools' attributes and the accounts of stream-ordered allocations. Their memory comes from the same
 //! allocator as all other: a pool holds nothing back, so trimming finds nothing to release, and the release threshold
-//! and the reuse policies are kept and answered but have no effect (the tape's order is stricter than any of them). A
+//! and the reuse policies are kept and answered but have no effect: memory had back is used behind all that used it before
+//! (on the simulated device by the tape's order; a GPU's streams are joined, backend/plane/src/device/cuda/order.rs). A
 //! pool's greatest size has one.
 //!
 //! Locking: part of the state behind `Addresses::lock`.
