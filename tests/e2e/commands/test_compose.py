@@ -132,13 +132,20 @@ def test_the_guest_holds_programs_shim_and_libraries_only(compose: list[str], tm
     ).stdout
     made_by_docker = re.compile(r"\.dockerenv|dev/|proc/|sys/|etc/")
     files = {line for line in listed.split() if not line.endswith("/") and not made_by_docker.match(line)}
-    shim = {"farlane/libfarlane_core.so", "farlane/libcudart.so.12", "farlane/libcudart.so.13"}
+    libraries = (
+        "farlane_core.so",
+        "farlane_redirect.so",
+        "cudart.so.12",
+        "cudart.so.13",
+        "cuda.so.1",
+        "nvidia-ml.so.1",
+    )
+    shim = {"farlane/farlane-run", *(f"farlane/lib{name}" for name in libraries)}
     expected = {"demo/compare", "demo/heat", "demo/loops"} | shim
-    libraries = files - expected
     assert expected <= files
     assert all(
         re.fullmatch(r"(usr/)?lib(64)?/(.*/)?(ld-linux-.*|lib(c|m|stdc\+\+|gcc_s|dl|pthread|rt)\.so\.\d+)", f)
-        for f in libraries
+        for f in files - expected
     )
 
 
