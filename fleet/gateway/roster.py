@@ -169,15 +169,12 @@ class Roster:
                 return self._in_queue(found.number)
             return self._place(found)
 
-    def ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> list[Place | InQueue | Refused | NotYet]:
-        """Many sessions at once, in their order."""
-        found: list[Place | InQueue | Refused | NotYet] = []
-        for request, limits in asked:
-            try:
-                found.append(self.ask(request, limits))
-            except (Refused, NotYet) as answer:
-                found.append(answer)
-        return found
+    def answer(self, asked: tuple[Request, Limits]) -> Place | InQueue | Refused | NotYet:
+        """`ask`, by a line: what that raises is an answer, too."""
+        try:
+            return self.ask(*asked)
+        except (Refused, NotYet) as answer:
+            return answer
 
     def leave_all(self, numbers: Sequence[int]) -> None:
         for number in numbers:
