@@ -78,9 +78,9 @@ def run_all(
 
 
 def _status(code: int) -> str:
-    """In words. 128 and more is how shells, and `farlane run`, say that a signal has ended a program."""
+    """In words. Shells and `farlane run` add 128 to the signal that has ended a program; Python says it with a minus."""
     with contextlib.suppress(ValueError):
-        return f"exit status {code} ({signal.Signals(code - 128).name})"
+        return f"exit status {code} ({signal.Signals(-code if code < 0 else code - 128).name})"
     return f"exit status {code}"
 
 

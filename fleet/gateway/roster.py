@@ -139,7 +139,7 @@ class Roster:
         self._lock = threading.RLock()
         self._hosts: dict[str, _Known] = {}
         self._since: dict[int, float] = {}  # when a placed session was last known of, by its number
-        self._looked: dict[int, float] = {}  # when one was last asked for that waits, or whose gateway does not know its place yet
+        self._looked: dict[int, float] = {}  # when one whose place its gateway does not know was last asked for
         self._moving: dict[int, float] = {}  # when one that is to move has last asked for room
         self._placed = self._lost = self._lapsed = 0
         self._decisions: deque[float] = deque(maxlen=RECENT)
