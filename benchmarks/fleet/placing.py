@@ -7,8 +7,8 @@ First it asks the roster as a gateway does, over the lines that a gateway has, a
 connections (hellos.py): no program is started, and no session opened. For each number at once it prints what a placement takes at the
 gateway from the guest's turn on, how long guests wait for their turn, and for how long from their Hello to the answer; how long as
 many bare TCP connections to one process take that answers a byte; and what processor time a placement costs the gateway, the roster
-and the guest. `least` is half of all guests' processor time, spread over all processors: no median from Hello to answer can be below
-it. Each line is measured twice, by turns: with a gateway that works for all guests at once, and with one that works for as many as
+and the guest. `least` is half of all that processor time, spread over all processors: about what the median from Hello to answer
+would be if nothing ever waited (opening and closing the connections is part of it, too). Each line is measured twice, by turns: with a gateway that works for all guests at once, and with one that works for as many as
 gateways do. All that again where the roster knows 1,000 hosts, each at an address of its own.
 
 Last come the parts of the latter's placements: the question to the roster and the connection to the host.
@@ -68,7 +68,7 @@ def _answer(ready: Connection) -> None:
         threading.Thread(target=serve, args=(listener.accept()[0],)).start()
 
 
-def _asking(fleet: fleets.Cluster, ask: Ask, roster: int, threads: int) -> tuple[dict[str, float], float, float]:
+def _asking(ask: Ask, roster: int, threads: int) -> tuple[dict[str, float], float, float]:
     """Milliseconds of each question, of so many at once, by percentile; processor milliseconds of each, here and at the roster."""
     request, limits = Request("guests", "null", 1 << 20), Limits()
     seconds: list[float] = []
@@ -88,8 +88,7 @@ def _asking(fleet: fleets.Cluster, ask: Ask, roster: int, threads: int) -> tuple
     for thread in started:
         thread.join()
     here, there = time.process_time() - before[0], worked(roster) - before[1]
-    for number in numbers:
-        fleet.leave(number)
+    ray.get(ray.get_actor(ROSTER, NAMESPACE).leave_all.remote(numbers))
     times = {name: 1000 * each for name, each in percentiles(seconds).items()}
     return times, 1000 * here / len(seconds), 1000 * there / len(seconds)
 
@@ -104,7 +103,7 @@ def _compare_ways(fleet: fleets.Cluster, actor: Any, roster: int) -> None:
     for threads in (1, gateways.AT_ONCE):
         costs: list[float] = []
         for name, ask in ways.items():
-            times, here, there = _asking(fleet, ask, roster, threads)
+            times, here, there = _asking(ask, roster, threads)
             costs.append(here + there)
             ratio = f"{costs[0] / costs[-1]:>8.1f}" if len(costs) > 1 else f"{'':>8}"
             print(
@@ -131,7 +130,7 @@ class Led:
         return worked(self._process.pid)
 
     def times(self) -> dict[str, dict[str, float]]:
-        """Milliseconds of the recent placements, by percentile (`Gateway.times`)."""
+        """Milliseconds of the recent placements, by percentile (`Gateway.times`). Frees all places that it has given."""
         self._ours.send(True)
         found: dict[str, dict[str, float]] = self._ours.recv()
         return found
@@ -141,16 +140,34 @@ class Led:
         self._process.join()
 
 
+class _Recorded(fleets.Cluster):
+    """Keeps the numbers of the sessions that it has placed: no guest comes, and the places would lapse all at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers: list[int] = []
+
+    def ask(self, request: Request, limits: Limits) -> Any:
+        found = super().ask(request, limits)
+        self._numbers.append(found.number)
+        return found
+
+    def leave_all(self) -> None:
+        ray.get(ray.get_actor(ROSTER, NAMESPACE).leave_all.remote(self._numbers))
+        self._numbers.clear()
+
+
 def _lead(pipe: Connection, address: str, at_once: float) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     fleets.connect(address)
-    fleet = fleets.Cluster()
+    fleet = _Recorded()
     gateway = gateways.Gateway(fleet, fleet.descriptions(START_SECONDS), quota=1 << 20, at_once=at_once)
     edge = Edge(gateway)
     (endpoint,) = edge.listen([TcpEndpoint("127.0.0.1", 0)])
     gateway.gate = edge.gate
     pipe.send(str(endpoint))
     while pipe.recv():
+        fleet.leave_all()
         pipe.send({name: {part: 1000 * each for part, each in times.items()} for name, times in gateway.times.items()})
 
 
@@ -180,6 +197,7 @@ def _compare(settings: dict[str, Led], hosts: int, at_once: int, port: int, rost
     """Prints a line for each; they are measured by turns. Gives the line of the last one's parts."""
     guests: dict[str, list[float]] = {name: [] for name in settings}
     costs = {name: [0.0, 0.0, 0.0] for name in settings}
+    times: dict[str, dict[str, dict[str, float]]] = {}
     bare: list[float] = []
     for _ in range(-(-LEAST // at_once)):
         for name, gateway in settings.items():
@@ -188,11 +206,12 @@ def _compare(settings: dict[str, Led], hosts: int, at_once: int, port: int, rost
             after = gateway.worked, worked(roster), time.process_time()
             worked_for = (b - a for a, b in zip(before, after, strict=True))
             costs[name] = [sum(each) for each in zip(costs[name], worked_for, strict=True)]
+            times[name] = gateway.times()
         bare += asyncio.run(_connections(port, at_once))
     first = next(iter(settings))
-    for name, gateway in settings.items():
-        times, told, other = gateway.times(), percentiles(guests[name]), percentiles(bare)
-        placing, turn = times["placing"], times["turn"]
+    for name in settings:
+        told, other = percentiles(guests[name]), percentiles(bare)
+        placing, turn = times[name]["placing"], times[name]["turn"]
         cost = [1000 * each / len(guests[name]) for each in costs[name]]
         least = sum(cost) * at_once / 2 / (os.cpu_count() or 1)
         faster = statistics.median(guests[first]) / statistics.median(guests[name])
@@ -205,7 +224,8 @@ def _compare(settings: dict[str, Led], hosts: int, at_once: int, port: int, rost
             flush=True,
         )
     parts = "".join(
-        f"{times[part]['50']:>12.2f}; {times[part]['99']:<6.1f}" for part in ("question", "connection", "placing")
+        f"{times[name][part]['50']:>12.2f}; {times[name][part]['99']:<6.1f}"
+        for part in ("question", "connection", "placing")
     )
     return f"{hosts:>8}{at_once:>8}{parts}{os.getloadavg()[0]:>6.0f}"
 
