@@ -45,7 +45,6 @@ REACH_SECONDS = 3.0  # for a host to take a connection; one that is lost is trie
 FRESH_SECONDS = 0.05  # for a host that has taken a connection: guests that come together are led to it by one look
 LOOK_SECONDS = 0.2  # between two looks at the queue, while guests wait
 JUDGE_SECONDS = 0.5  # between two looks at who may still stay
-SOON_SECONDS = 0.02  # for a host to take a connection, until others are worked for meanwhile
 SETTLED_SECONDS = 30.0  # for a roster that was started anew to hear of its hosts
 PAUSE_SECONDS = 0.2  # before such a roster is asked again
 AT_ONCE = 2  # guests that are worked for, the question to the roster included; those that wait for room do not count
@@ -212,11 +211,7 @@ class Gateway(Host):
         found = hosturl.parse(url)
         assert isinstance(found, hosturl.TcpUrl)
         began = time.perf_counter()
-        try:
-            socket.create_connection((found.host, found.port), SOON_SECONDS).close()
-        except TimeoutError:
-            with self.turns.given_away():
-                socket.create_connection((found.host, found.port), REACH_SECONDS).close()
+        socket.create_connection((found.host, found.port), REACH_SECONDS).close()
         self._times["connection"].append(time.perf_counter() - began)
         self._reached[url] = time.monotonic()
 

@@ -28,9 +28,14 @@ class Double:
         self.target = Target(url, key=bytes(32))
         self.is_settled = threading.Event()
         self.early = 0  # questions that came before
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = 0
         self.gone: list[Place] = []
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:
+        self.asked += 1
+        assert request.priority == 0 or self.answers.wait(30)
         if request.priority == 0 or self.is_settled.is_set():
             return Place(1, "host-0", self.target)
         self.early += 1
@@ -93,6 +98,19 @@ def test_guests_that_a_new_roster_cannot_place_yet_hold_up_no_other(gateway: Gat
         assert admit(gateway) == fleet.target.url
         assert not any(each.done() for each in waiting)
         fleet.is_settled.set()
+        assert [each.result(30) for each in waiting] == [fleet.target.url] * len(waiting)
+
+
+def test_guests_that_the_roster_does_not_answer_hold_up_no_other(gateway: Gateway) -> None:
+    fleet = fleet_of(gateway)
+    fleet.is_settled.set()
+    fleet.answers.clear()
+    with ThreadPoolExecutor(2 * AT_ONCE) as pool:
+        waiting = [pool.submit(admit, gateway, 1) for _ in range(2 * AT_ONCE)]
+        eventually(lambda: fleet.asked == len(waiting))
+        assert admit(gateway) == fleet.target.url
+        assert not any(each.done() for each in waiting)
+        fleet.answers.set()
         assert [each.result(30) for each in waiting] == [fleet.target.url] * len(waiting)
 
 
