@@ -126,8 +126,8 @@ def test_a_roster_that_hears_of_no_host_is_not_asked_for_ever(
 def test_a_host_that_takes_no_connection_soon_holds_up_no_other(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its backlog is full, so that connecting to it takes until that is given up."""
-    monkeypatch.setattr(gateways, "REACH_SECONDS", 2.0)
+    """Its backlog is full, so that connecting to it takes until it is closed."""
+    monkeypatch.setattr(gateways, "REACH_SECONDS", 30.0)
     fleet = fleet_of(gateway)
     with contextlib.ExitStack() as opened:
         full = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -142,6 +142,7 @@ def test_a_host_that_takes_no_connection_soon_holds_up_no_other(
         fleet.target = good
         assert admit(gateway) == good.url
         assert not fleet.gone, "the others still wait for theirs"
+        full.close()
         assert [each.result(30) for each in lost] == [good.url] * len(lost)
         assert len(fleet.gone) == len(lost)
 
