@@ -69,7 +69,7 @@ class RosterActor(Roster):
         self._descriptions: dict[str, list[Description]] = {}
         self._lives: dict[Any, tuple[str, str]] = {}  # a call that lasts as long as the host -> who
         self._lives_lock = threading.Lock()
-        self._exchange = Exchange(ray.util.get_node_ip_address(), self.ask_all)
+        self._exchange = Exchange(ray.util.get_node_ip_address(), self.answer)
         threading.Thread(target=self._watch, name="farlane-lives", daemon=True).start()
 
     def way(self) -> Way:

@@ -17,8 +17,7 @@ from typing import Any
 import ray
 from farlane.backend.device.base import Description
 from farlane.fleet.cluster.actors import HOST_PREFIX, NAMESPACE, ROSTER, HostActor, Moved, RosterActor
-from farlane.fleet.cluster.batching import Batches
-from farlane.fleet.cluster.line import Line, Lost
+from farlane.fleet.cluster.line import Lines, Lost
 from farlane.fleet.gateway.gateway import Unavailable
 from farlane.fleet.gateway.roster import InQueue, NotYet, Place, State
 from farlane.fleet.placement.book import Limits, Refused
@@ -76,8 +75,7 @@ class Cluster:
             raise FleetError("this Ray cluster has no fleet: `farlane fleet up` starts one") from None
         self._lock = threading.Lock()
         self._hosts: dict[str, Any] = {}
-        self._asks: Batches[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Batches(self._ask_all)
-        self._line: Line[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Line(lambda: self._ask("way"))
+        self._lines: Lines[tuple[Request, Limits], Place | InQueue | Refused | NotYet] = Lines(lambda: self._ask("way"))
         self._starting: dict[Any, str] = {}  # a call that each host answers once it has begun
 
     @classmethod
@@ -143,28 +141,19 @@ class Cluster:
                 ) from None
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:
-        """Raises book.Refused."""
-        deadline = time.monotonic() + ROSTER_SECONDS
-        while True:
-            match self._asks.ask((request, limits)):
-                case Refused() as refused:
-                    raise refused
-                case NotYet() as early if time.monotonic() >= deadline:
-                    raise FleetError(f"the fleet's roster has no hosts yet: {early}")
-                case NotYet():
-                    time.sleep(PAUSE_SECONDS)
-                case found:
-                    return found
-
-    def _ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> Sequence[Place | InQueue | Refused | NotYet]:
+        """Raises book.Refused, NotYet, FleetError."""
         deadline = time.monotonic() + ROSTER_SECONDS
         while True:
             try:
-                return self._line.ask(asked)
+                found = self._lines.ask((request, limits))
             except Lost as error:
                 if time.monotonic() >= deadline:
                     raise FleetError(f"the fleet's roster does not answer: {error}") from None
                 time.sleep(PAUSE_SECONDS)
+                continue
+            if isinstance(found, Refused | NotYet):
+                raise found
+            return found
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
         found: dict[int, Place | InQueue | None] = self._ask("news", numbers)

@@ -1,8 +1,10 @@
 """A gateway's own line to the roster, for what each guest waits for: a call of Ray's costs ten times as much.
 
 Owns both ends. Who knows the key, which Ray's actor gives away, may ask; nothing is read of others but their answer to a
-challenge. One call at a time at the gateway's end (batching.py); the roster has a thread for each line.
+challenge. A line has one question under way at a time; a gateway has a line for each of its threads that ask at the same
+time, and the roster a thread for each line.
 
+Locking: none; the list of idle lines is changed by single operations.
 Source: docs.python.org, multiprocessing.connection, "Authentication keys".
 """
 
@@ -10,18 +12,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import pickle
 import secrets
 import socket
+import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 log = logging.getLogger("farlane.fleet")
 
 KEY_BYTES = 32
 CALL_SECONDS = 10.0
+_SECONDS = struct.Struct("@ll")  # struct timeval
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -44,10 +49,10 @@ class Exchange(Generic[Asked, Answer]):
 
     Args:
         address: of this machine, by which gateways reach it.
-        answer: gives as many answers as it was asked.
+        answer: of one question.
     """
 
-    def __init__(self, address: str, answer: Callable[[Sequence[Asked]], Sequence[Answer]]) -> None:
+    def __init__(self, address: str, answer: Callable[[Asked], Answer]) -> None:
         self._answer = answer
         self._listener = socket.create_server((address, 0), backlog=64)
         self.way = Way(address, self._listener.getsockname()[1], secrets.token_bytes(KEY_BYTES))
@@ -74,13 +79,13 @@ class Exchange(Generic[Asked, Answer]):
             deliver_challenge(line, self.way.key)
             answer_challenge(line, self.way.key)
             while True:
-                asked: Sequence[Asked] = line.recv()
+                asked: Asked = _receive(line)
                 try:
-                    answers = self._answer(asked)
+                    answer = self._answer(asked)
                 except Exception:
                     log.exception("the roster has failed")
                     return
-                line.send(answers)
+                _send(line, answer)
 
 
 class Line(Generic[Asked, Answer]):
@@ -94,16 +99,17 @@ class Line(Generic[Asked, Answer]):
         self._find = find
         self._line: Connection | None = None
 
-    def ask(self, asked: Sequence[Asked]) -> Sequence[Answer]:
+    def ask(self, asked: Asked) -> Answer:
         """Raises Lost: what was asked may have been done."""
         try:
             if self._line is None:
                 self._line = _open(self._find())
-            self._line.send(list(asked))
-            if not self._line.poll(CALL_SECONDS):
-                raise TimeoutError(f"no answer for {CALL_SECONDS:.0f} s")
-            answers: Sequence[Answer] = self._line.recv()
-            return answers
+            _send(self._line, asked)
+            answer: Answer = _receive(self._line)
+            return answer
+        except BlockingIOError:
+            self.close()
+            raise Lost(f"no answer for {CALL_SECONDS:.0f} s") from None
         except (OSError, EOFError, AuthenticationError) as error:
             self.close()
             raise Lost(str(error)) from None
@@ -114,8 +120,29 @@ class Line(Generic[Asked, Answer]):
             self._line = None
 
 
+class Lines(Generic[Asked, Answer]):
+    """A gateway's lines: as many as its threads have ever asked at the same time. Arguments: as a Line's."""
+
+    def __init__(self, find: Callable[[], Way]) -> None:
+        self._find = find
+        self._idle: list[Line[Asked, Answer]] = []
+
+    def ask(self, asked: Asked) -> Answer:
+        """Raises Lost: what was asked may have been done."""
+        try:
+            line = self._idle.pop()
+        except IndexError:
+            line = Line(self._find)
+        try:
+            return line.ask(asked)
+        finally:
+            self._idle.append(line)
+
+
 def _open(way: Way) -> Connection:
-    line = _connection(socket.create_connection((way.address, way.port), CALL_SECONDS))
+    opened = socket.create_connection((way.address, way.port), CALL_SECONDS)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SECONDS.pack(int(CALL_SECONDS), 0))
+    line = _connection(opened)
     try:
         answer_challenge(line, way.key)
         deliver_challenge(line, way.key)
@@ -123,6 +150,16 @@ def _open(way: Way) -> Connection:
         line.close()
         raise
     return line
+
+
+def _send(line: Connection, said: object) -> None:
+    line.send_bytes(
+        pickle.dumps(said, pickle.HIGHEST_PROTOCOL)
+    )  # Connection's own pickling takes several times as long
+
+
+def _receive(line: Connection) -> Any:
+    return pickle.loads(line.recv_bytes())
 
 
 def _connection(opened: socket.socket) -> Connection:

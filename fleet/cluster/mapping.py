@@ -5,7 +5,9 @@ Owns a task, and its attempts: Ray starts it anew where its machine fails, and t
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,6 +77,13 @@ def run_all(
                 yield Outcome(number, output, error)
 
 
+def _status(code: int) -> str:
+    """In words. Shells and `farlane run` add 128 to the signal that has ended a program; Python says it with a minus."""
+    with contextlib.suppress(ValueError):
+        return f"exit status {code} ({signal.Signals(-code if code < 0 else code - 128).name})"
+    return f"exit status {code}"
+
+
 def _run(url: str, command: list[str], folder: str, variables: dict[str, str]) -> tuple[bytes, str]:
     """On some machine of the cluster. Gives the program's standard output, and why it has failed."""
     launcher = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", url, "--", *command]
@@ -85,5 +94,5 @@ def _run(url: str, command: list[str], folder: str, variables: dict[str, str]) -
         return b"", f"{error.filename} is not there on {os.uname().nodename}"
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-_LAST_LINES:]
-        return done.stdout, f"exit status {done.returncode}" + "".join(f"\n    {line}" for line in last)
+        return done.stdout, _status(done.returncode) + "".join(f"\n    {line}" for line in last)
     return done.stdout, ""

@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace, out: TextIO) -> int:
     for number, why in sorted(failed.items()):
         print(f"farlane: {inputs[number]}: {why}", file=sys.stderr)
     if failed:
-        print(f"farlane: {len(failed)} of {_count(inputs)} failed, each {1 + arguments.retries} times", file=sys.stderr)
+        tried = f"{1 + arguments.retries} times" if arguments.retries else "once"
+        print(f"farlane: {len(failed)} of {_count(inputs)} failed, each tried {tried}", file=sys.stderr)
     return 1 if failed else 0
 
 

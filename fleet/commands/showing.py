@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from farlane.backend.server.endpoint import EndpointError, TcpEndpoint
+from farlane.fleet.gateway.gateway import TIMES, Gateway
 from farlane.fleet.gateway.roster import HostState, State
 from prometheus_client import start_http_server
 from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,9 +19,6 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-
-if TYPE_CHECKING:
-    from farlane.fleet.gateway.gateway import Gateway
 
 SECONDS = 1.0
 STALE_SECONDS = 5.0
@@ -132,12 +130,11 @@ class _Collector(Collector):
         for reason, count in self._gateway.totals([]).refused.items():
             refused.add_metric([reason], count)
         yield refused
-        for name, help_, times in (
-            ("placing", "Time that this gateway's recent placements took, from the guest's turn on, without waiting for room",
-             self._gateway.placing_percentiles),
-            ("turn", "Time that guests of this gateway waited for their turn", self._gateway.turn_percentiles),
-        ):  # fmt: skip
-            family = GaugeMetricFamily(f"farlane_fleet_gateway_{name}_seconds", help_, labels=["percentile"])
+        for name, times in self._gateway.times.items():
+            what = TIMES.get(name, "guests of this gateway waited for their turn")
+            family = GaugeMetricFamily(
+                f"farlane_fleet_gateway_{name}_seconds", f"Time that {what}", labels=["percentile"]
+            )
             for percentile, seconds in times.items():
                 family.add_metric([percentile], seconds)
             yield family

@@ -34,7 +34,7 @@ from farlane.backend.host.turns import Turns
 from farlane.backend.security.gate import Gate
 from farlane.backend.security.tickets import Ticket, seal
 from farlane.backend.security.tokens import DIGEST_LENGTH, digest_of
-from farlane.fleet.gateway.roster import RECENT, InQueue, Place, percentiles
+from farlane.fleet.gateway.roster import RECENT, InQueue, NotYet, Place, percentiles
 from farlane.fleet.placement import book
 from farlane.fleet.placement.hosts import Request
 
@@ -45,8 +45,15 @@ REACH_SECONDS = 3.0  # for a host to take a connection; one that is lost is trie
 FRESH_SECONDS = 0.05  # for a host that has taken a connection: guests that come together are led to it by one look
 LOOK_SECONDS = 0.2  # between two looks at the queue, while guests wait
 JUDGE_SECONDS = 0.5  # between two looks at who may still stay
-AT_ONCE = 4  # guests that are worked for; those that wait for the roster, for a host or for room do not count
+SETTLED_SECONDS = 30.0  # for a roster that was started anew to hear of its hosts
+PAUSE_SECONDS = 0.2  # before such a roster is asked again
+AT_ONCE = 2  # guests that are worked for, the question to the roster included; those that wait for room do not count
 ATTEMPTS = 3  # to find a host that is there
+TIMES = {
+    "placing": "the recent placements of this gateway took, from the guest's turn on, without waiting for room",
+    "question": "this gateway's recent questions to the roster took, which are part of a placement",
+    "connection": "this gateway's recent connections to hosts took, which are part of a placement",
+}
 GUESTS = "guests"  # the owner of sessions of guests without a token
 _OLD = (
     "this is the gateway of a fleet, which leads guests to its hosts, and this guest cannot follow: its Farlane is too old for "
@@ -62,7 +69,7 @@ class Fleet(Protocol):
     """What a gateway asks."""
 
     def ask(self, request: Request, limits: book.Limits) -> Place | InQueue:
-        """Raises book.Refused, Unavailable."""
+        """Raises book.Refused, NotYet, Unavailable. The caller holds its turn meanwhile."""
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]: ...
     def leave(self, number: int) -> None: ...
@@ -124,7 +131,7 @@ class Gateway(Host):
     ) -> None:
         super().__init__(_Nothing(descriptions), quota=quota, session_limit=calls, guest_priority=guest_priority)
         self.gate: Gate | None = None  # of the endpoint, where that is encrypted
-        self._placing: deque[float] = deque(maxlen=RECENT)  # seconds that recent placements took, without waiting
+        self._times: dict[str, deque[float]] = {name: deque(maxlen=RECENT) for name in TIMES}  # seconds
         self.turns = Turns(at_once)
         self._fleet = fleet
         self._load = load
@@ -140,14 +147,9 @@ class Gateway(Host):
         return False
 
     @property
-    def placing_percentiles(self) -> dict[str, float]:
-        """Seconds that recent placements took, from their turn on; without waiting for room."""
-        return percentiles(list(self._placing))
-
-    @property
-    def turn_percentiles(self) -> dict[str, float]:
-        """Seconds that recent guests waited for their turn."""
-        return percentiles(list(self.turns.waits))
+    def times(self) -> dict[str, dict[str, float]]:
+        """Seconds that the parts of recent placements took (TIMES), and that guests waited for their `turn`, by percentile."""
+        return {name: percentiles(list(each)) for name, each in (self._times | {"turn": self.turns.waits}).items()}
 
     @property
     def waiting(self) -> int:
@@ -192,7 +194,7 @@ class Gateway(Host):
                 continue
             ticket = self._ticket(place, request, terms, applicant)
             if not waited:
-                self._placing.append(time.perf_counter() - began)
+                self._times["placing"].append(time.perf_counter() - began)
             log.info("session %d of %s goes to %s", place.number, request.owner, place.host)
             raise Elsewhere(ticket.name, place.target.url, seal(ticket, place.target.key), place.target.certificate)
         raise Refused(Reason.BUSY, f"{ATTEMPTS} hosts of the fleet took no session: try again")
@@ -208,8 +210,9 @@ class Gateway(Host):
             return
         found = hosturl.parse(url)
         assert isinstance(found, hosturl.TcpUrl)
-        with self.turns.given_away():
-            socket.create_connection((found.host, found.port), REACH_SECONDS).close()
+        began = time.perf_counter()
+        socket.create_connection((found.host, found.port), REACH_SECONDS).close()
+        self._times["connection"].append(time.perf_counter() - began)
         self._reached[url] = time.monotonic()
 
     def _ticket(self, place: Place, request: Request, terms: Terms, applicant: Applicant) -> Ticket:
@@ -230,13 +233,21 @@ class Gateway(Host):
 
     def _place(self, request: Request, limits: book.Limits, patience: Patience | None) -> tuple[Place, bool]:
         """Where the session goes, and whether it has waited for that. Raises Refused, CallGone."""
-        waited = False
+        waited, deadline = False, time.monotonic() + SETTLED_SECONDS
         while True:
+            began = time.perf_counter()
             try:
-                with self.turns.given_away():  # guests that wait for it share a question
-                    found: Place | InQueue | None = self._fleet.ask(request, limits)
+                found: Place | InQueue | None = self._fleet.ask(request, limits)
+            except NotYet:
+                if time.monotonic() >= deadline:
+                    raise Refused(Reason.BUSY, "the fleet's roster has no hosts yet: try again") from None
+                waited = True
+                with self.turns.given_away():
+                    time.sleep(PAUSE_SECONDS)
+                continue
             except (book.Refused, Unavailable) as refused:
                 raise Refused(Reason.BUSY, str(refused)) from None
+            self._times["question"].append(time.perf_counter() - began)
             if isinstance(found, InQueue):
                 if patience is None:
                     self._fleet.leave(found.number)

@@ -1,8 +1,8 @@
 """The roster of a fleet: the book of placements, and what its hosts report.
 
 Owns hosts' addresses and reports, and the leases: a session that its host does not know of after LEASE_SECONDS is taken
-out of the book, as one is that waits and whose gateway has not asked for it for WAITING_SECONDS. So neither a guest that
-never comes nor a gateway that dies keeps room. A roster that is started anew learns from the hosts which sessions they have.
+out of the book. So is one that has waited, where its gateway has not asked for it for WAITING_SECONDS, though it may have got
+a place since then. So neither a guest that never comes nor a gateway that dies keeps room. A roster that is started anew learns from the hosts which sessions they have.
 
 Locking: one lock around each method.
 """
@@ -139,7 +139,7 @@ class Roster:
         self._lock = threading.RLock()
         self._hosts: dict[str, _Known] = {}
         self._since: dict[int, float] = {}  # when a placed session was last known of, by its number
-        self._looked: dict[int, float] = {}  # when a waiting one was last asked for
+        self._looked: dict[int, float] = {}  # when one whose place its gateway does not know was last asked for
         self._moving: dict[int, float] = {}  # when one that is to move has last asked for room
         self._placed = self._lost = self._lapsed = 0
         self._decisions: deque[float] = deque(maxlen=RECENT)
@@ -169,15 +169,12 @@ class Roster:
                 return self._in_queue(found.number)
             return self._place(found)
 
-    def ask_all(self, asked: Sequence[tuple[Request, Limits]]) -> list[Place | InQueue | Refused | NotYet]:
-        """Many sessions at once, in their order."""
-        found: list[Place | InQueue | Refused | NotYet] = []
-        for request, limits in asked:
-            try:
-                found.append(self.ask(request, limits))
-            except (Refused, NotYet) as answer:
-                found.append(answer)
-        return found
+    def answer(self, asked: tuple[Request, Limits]) -> Place | InQueue | Refused | NotYet:
+        """`ask`, by a line: what that raises is an answer, too."""
+        try:
+            return self.ask(*asked)
+        except (Refused, NotYet) as answer:
+            return answer
 
     def leave_all(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -196,6 +193,8 @@ class Roster:
                     found[number] = InQueue(number, places[number], len(places))
                 else:
                     placed = self._book.placed(number)
+                    if self._looked.pop(number, None) is not None and placed is not None:
+                        self._since[number] = now  # its guest learns it now
                     found[number] = None if placed is None else self._place(placed, count=False)
             return found
 
@@ -324,7 +323,6 @@ class Roster:
 
     def _advanced(self, placed: Sequence[Placed]) -> None:
         for each in placed:
-            self._looked.pop(each.number, None)
             self._place(each)
 
     def _remove(self, name: str) -> int:
@@ -332,11 +330,13 @@ class Roster:
         lost = self._book.remove_host(name)
         for each in lost:
             self._since.pop(each.number, None)
+            self._looked.pop(each.number, None)
         self._lost += len(lost)
         return len(lost)
 
     def _sweep(self, now: float) -> None:
         for number in [number for number, at in self._looked.items() if now - at > WAITING_SECONDS]:
+            self._lapsed += self._book.placed(number) is not None
             self.leave(number)
         for number in [number for number, at in self._moving.items() if now - at > WAITING_SECONDS]:
             self.stop_moving(number)

@@ -101,7 +101,7 @@ SOURCES = (
         ("cluster",),
         each=True,
     ),
-    Source("fleet", (f"{FLEET}/placing.py --hosts 4",), others.placing, ("placing", "parts", "asking")),
+    Source("fleet", (f"{FLEET}/placing.py",), others.placing, ("placing", "parts", "asking")),
     Source(
         "faults",
         ("python benchmarks/faults/campaign.py --trials 1000 --seed 101",),

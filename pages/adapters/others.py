@@ -184,43 +184,47 @@ def _within(milliseconds: str) -> str:
 
 
 def placing(output: str) -> dict[str, Table]:
-    pattern = rf" (\d+) (all|\d+) {N}; {N} {N}; {N} {N}; {N} {N} {N}; {N} {N} {N} {N} \d+"
+    pattern = rf" (\d+) (\d+) (all|\d+) {N}; {N} {N}; {N} {N}; {N} {N} {N} {N}; {N} {N} {N} {N} {N} \d+"
     rows = []
-    for at_once, let_in, *figures in matches(pattern, output):
-        median, most, turn, turns, hello, hellos, _, bare, bares, ours, theirs, cheaper = figures
+    for hosts, at_once, let_in, *figures in matches(pattern, output):
+        median, most, turn, turns, hello, hellos, _, least, bare, bares, gateway, roster, guest, cheaper = figures
         alone = let_in == "all"
         rows.append(
             [
+                hosts,
                 at_once,
                 let_in,
                 f"{median}; {most}: {_within(most)}",
                 "none" if alone else f"{turn}; {turns}",
                 f"{hello}; {hellos}",
+                least,
                 f"{bare}; {bares}",
-                f"{ours}, {theirs}",
+                f"{gateway}, {roster}, {guest}",
                 "" if alone else cheaper,
             ]
         )
     head = [
+        "hosts",
         "at once",
         "guests worked for",
         "placing, from the guest's turn on",
         "waiting for its turn",
         "Hello to answer",
+        "the least by processor time",
     ]
-    head += ["bare connection", "processor time: gateway, roster", "ratio of processor time"]
+    head += ["bare connection", "processor time: gateway, roster, guest", "ratio of processor time"]
     pattern = rf" (\d+) (Ray's call|the line) {N}; {N} {N} {N}(?: {N})? \d+"
     asked: dict[str, list[str]] = {}
     for at_once, _, median, most, _, _, ratio in matches(pattern, output):
         asked.setdefault(at_once, [at_once]).extend([f"{median}; {most} ms", *([ratio] if ratio else [])])
     ways = ["at once", "by Ray's call: median; 99 %", "by the connection", "processor time, Ray's by the connection's"]
-    pattern = rf" (\d+) {N} {N} {N} {N} {N} {N} {N} {N} \d+"
-    parts = [[*each] for each in matches(pattern, output)]
-    of = ["at once", "its own call to the roster", "earlier calls, and waking", "its turn again", "connection", "rest"]
-    of += ["placing", "first turn", "processor time of the guest's thread"]
+    parts = [
+        [hosts, at_once, *(f"{median}; {most}" for median, most in zip(figures[::2], figures[1::2], strict=True))]
+        for hosts, at_once, *figures in matches(rf" (\d+) (\d+) {N}; {N} {N}; {N} {N}; {N} \d+", output)
+    ]
     return {
         "placing": Table(head, rows),
-        "parts": Table(of, parts),
+        "parts": Table(["hosts", "at once", "question to the roster", "connection to the host", "placing"], parts),
         "asking": Table(ways, list(asked.values())),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from farlane.backend.workers.pool import WorkerPool
 from farlane.backend.workers.processes import SessionProcesses
 from farlane.fleet.gateway.gateway import Gateway
 from farlane.fleet.gateway.member import Member
-from farlane.fleet.gateway.roster import SETTLING_SECONDS, InQueue, NotYet, Place, Roster
+from farlane.fleet.gateway.roster import InQueue, Place, Roster
 from farlane.fleet.placement import spread
 from farlane.fleet.placement.book import Limits
 from farlane.fleet.placement.hosts import Request
@@ -98,15 +97,9 @@ class FleetHere:
     # What the gateway asks.
 
     def ask(self, request: Request, limits: Limits) -> Place | InQueue:
-        deadline = time.monotonic() + 2 * SETTLING_SECONDS
-        while True:
-            try:
-                found = self.roster.ask(request, limits)
-                self.places += [found] if isinstance(found, Place) else []
-                return found
-            except NotYet:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        found = self.roster.ask(request, limits)
+        self.places += [found] if isinstance(found, Place) else []
+        return found
 
     def news(self, numbers: Sequence[int]) -> dict[int, Place | InQueue | None]:
         return self.roster.news(numbers)

@@ -161,6 +161,28 @@ def test_gateways_come_and_go(running: Fleet, url: str, steady: str) -> None:
     assert [session.let_go()[:2] for session in sessions] == [(0, "PASS\n")] * 3
 
 
+def test_a_gateway_that_is_killed_keeps_no_room(running: Fleet, url: str, steady: str) -> None:
+    """Programs that have a place go on. Those that wait end, and the room that comes for them meanwhile is free again."""
+    gateway = running.gateway("gateway", "--quota", "5G")
+    placed = [Steady(Guest(gateway), steady) for _ in range(4)]
+    environment = Guest(gateway).environment(steady, "calls")
+    waiting = [
+        subprocess.Popen([steady], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    eventually(lambda: running.state()["waiting"] == 4)
+    killed = running.gateways.pop()
+    killed.kill()
+    killed.wait(30)
+    for program in waiting:
+        output, errors = program.communicate(timeout=60)
+        assert (program.returncode, UNAVAILABLE in output) == (1, True), output
+        assert "has ended the connection before the session was open" in errors
+    assert [session.let_go()[:2] for session in placed] == [(0, "PASS\n")] * 4
+    eventually(lambda: [host["sessions"] for host in running.hosts().values()] == [0, 0], 60)
+    assert running.state()["waiting"] == 0
+
+
 def test_metrics_of_all_hosts_are_on_one_page(running: Fleet, url: str, steady: str) -> None:
     import socket
 
@@ -190,7 +212,13 @@ def test_map(running: Fleet, url: str, steady: str, tmp_path: Path) -> None:
     outcome = running.farlane(*arguments, "--retries", "1", "--", "/bin/false")
     assert outcome.returncode == 1
     assert "a: exit status 1" in outcome.stderr
-    assert "2 of 2 inputs failed, each 2 times" in outcome.stderr
+    assert "2 of 2 inputs failed, each tried 2 times" in outcome.stderr
+    crash = ("sh", "-c", "echo begun; echo $0 is bad >&2; kill -SEGV $$")
+    outcome = running.farlane("map", "--host", gateway, "--inputs", "a", "--retries", "0", "--", *crash)
+    assert (outcome.returncode, outcome.stdout) == (1, "begun\n")
+    assert "a: exit status 139 (SIGSEGV)\n" in outcome.stderr
+    assert "    a is bad\n" in outcome.stderr
+    assert "1 of 1 input failed, each tried once" in outcome.stderr
 
 
 def test_a_roster_that_is_started_anew_knows_the_sessions(running: Fleet, url: str, steady: str) -> None:

@@ -100,6 +100,32 @@ def test_one_whose_gateway_has_gone_waits_no_more(roster: Roster, clock: Clock) 
     }
 
 
+def test_room_that_comes_for_one_whose_gateway_has_gone_is_free_again_soon(roster: Roster, clock: Clock) -> None:
+    first = placed(roster.ask(BIG, Limits()))
+    gone, asked = (queued(roster.ask(BIG, Limits())) for _ in range(2))
+    roster.leave(first.number)
+    assert roster.news([asked.number]) == {asked.number: InQueue(asked.number, 1, 1)}, "the other one has got the place"
+    clock.now += WAITING_SECONDS
+    assert roster.news([asked.number]) == {asked.number: InQueue(asked.number, 1, 1)}
+    clock.now += 1
+    assert placed(roster.news([asked.number])[asked.number]).host == "a"
+    assert (roster.news([gone.number]), roster.state().lapsed) == ({gone.number: None}, 1)
+
+
+def test_a_place_that_a_gateway_has_heard_of_is_kept_for_the_guest_from_then_on(roster: Roster, clock: Clock) -> None:
+    first = placed(roster.ask(BIG, Limits()))
+    asked = queued(roster.ask(BIG, Limits()))
+    roster.leave(first.number)
+    clock.now += WAITING_SECONDS
+    placed(roster.news([asked.number])[asked.number])
+    clock.now += LEASE_SECONDS
+    roster.report("a", "a1", Report([]))
+    assert placed(roster.news([asked.number])[asked.number]).host == "a"
+    clock.now += 1
+    roster.report("a", "a1", Report([]))
+    assert (roster.news([asked.number]), free(roster)) == ({asked.number: None}, 4 * GB)
+
+
 def test_a_session_that_moves_lapses_where_it_does_not_come(roster: Roster, clock: Clock) -> None:
     roster.add_host("b", "b1", Capacity("sim", 4 * GB, 8), Target("grpc://b:1"))
     held = placed(roster.ask(BIG, Limits()))

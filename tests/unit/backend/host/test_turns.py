@@ -44,7 +44,7 @@ def finish(*workers: Worker) -> None:
 
 
 def test_so_many_work_at_once_in_the_order_in_which_they_came() -> None:
-    turns, order = Turns(2), list[str]()
+    turns, order = Turns(2, long=60), list[str]()
     a, b, c, d = (started(name, turns, order) for name in "abcd")
     assert order == ["a", "b"]
     finish(b)
@@ -56,7 +56,7 @@ def test_so_many_work_at_once_in_the_order_in_which_they_came() -> None:
 
 
 def test_one_that_waits_for_something_else_lets_another_work_and_goes_on_before_the_rest() -> None:
-    turns, order = Turns(1), list[str]()
+    turns, order = Turns(1, long=60), list[str]()
     a = Worker("a", turns, order, may_wait=True)
     eventually(lambda: order == ["a"])
     b, c = (started(name, turns, order) for name in "bc")
@@ -68,6 +68,24 @@ def test_one_that_waits_for_something_else_lets_another_work_and_goes_on_before_
     finish(a)
     eventually(lambda: order[3:] == ["c"])
     finish(c)
+
+
+def test_one_that_keeps_its_turn_for_long_holds_up_no_other() -> None:
+    turns, order = Turns(1, long=0.05), list[str]()
+    a = Worker("a", turns, order)
+    eventually(lambda: order == ["a"])
+    b, c = (started(name, turns, order) for name in "bc")
+    eventually(lambda: order == ["a", "b", "c"])
+    finish(a, b, c)
+    assert turns._free == 1, "each turn has come back once"
+    d = Worker("d", turns, order, may_wait=True)
+    eventually(lambda: order[3:] == ["d"])
+    e = started("e", turns, order)
+    eventually(lambda: order[4:] == ["e"])
+    d.over_there.set()
+    eventually(lambda: order[5:] == ["d again"])
+    finish(d, e)
+    assert (turns._free, turns._since) == (1, {})
 
 
 def test_without_a_bound_none_waits() -> None:

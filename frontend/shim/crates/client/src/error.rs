@@ -1,5 +1,6 @@
 //! The three kinds of error that a session can give: a CUDA result, a dead transport, and a session that never opened.
 
+use crate::Endpoint;
 use std::fmt;
 
 /// Why a call on an open session did not succeed.
@@ -41,6 +42,8 @@ pub enum OpenReason {
     Refused,
     /// Host and guest speak no common version.
     Version,
+    /// The host took the call, and ended before it opened a session.
+    Ended,
     /// What answered is not a Farlane host, or broke the protocol.
     Protocol,
     /// This process could not make what a session needs (a thread, a socket).
@@ -50,6 +53,12 @@ pub enum OpenReason {
 impl OpenError {
     pub(crate) fn new(reason: OpenReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
+    }
+
+    /// The host has taken the call, and has ended before it opened a session.
+    pub(crate) fn ended(endpoint: &Endpoint, why: &str) -> Self {
+        let message = format!("{endpoint} has ended the connection before the session was open ({why}): try again");
+        Self::new(OpenReason::Ended, message)
     }
 }
 

@@ -306,7 +306,7 @@ impl Task {
             let answer = match replies.message().await {
                 Ok(Some(message)) => message,
                 Ok(None) => return Err(broken(&"it ended the session at once")),
-                Err(status) => return Err(broken(&describe(&status))),
+                Err(status) => return Err(OpenError::ended(endpoint, &describe(&status))),
             };
             counters.bytes_down.add(answer.encoded_len() as u64);
             let Some(host_message::Kind::Waiting(waiting)) = answer.kind else { break answer };

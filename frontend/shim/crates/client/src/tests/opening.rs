@@ -115,6 +115,21 @@ fn something_else_answers() {
 }
 
 #[test]
+fn a_host_that_ends_meanwhile_is_no_wrong_address() {
+    let mut host = FakeHost::start(Behaviour { silent: true, ..Behaviour::default() });
+    let (config, seen) = (quiet(&host, Mode::Calls), host.seen.clone());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            super::eventually("the host has the Hello", || seen.lock().hello.is_some());
+            host.kill();
+        });
+        let error = fails(&config);
+        assert_eq!(error.reason, OpenReason::Ended);
+        assert!(error.message.contains("has ended the connection before the session was open"), "{error}");
+    });
+}
+
+#[test]
 fn a_refusal_is_shown() {
     for (reason, expected) in [(Reason::Version, OpenReason::Version), (Reason::Busy, OpenReason::Refused)] {
         let refusal = Some(refusal(reason, "eight sessions are open: try later"));
