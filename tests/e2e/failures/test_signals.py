@@ -19,7 +19,13 @@ pytestmark = pytest.mark.native
 
 REGISTRY = Path(__file__).parents[2] / "native" / "registry.toml"
 SHM, GRPC = {"FARLANE_TRANSPORT": "shm"}, {"FARLANE_TRANSPORT": "grpc"}
-FUNCTIONS = ("sigaction", "signal", "ssignal", "sysv_signal", "sigset")
+LATE = [
+    ("sigaction", "calls"),
+    ("signal", "leaves"),
+    ("ssignal", "ends"),
+    ("sysv_signal", "calls"),
+    ("sigset", "leaves"),
+]
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="makes the system call as x86-64 has it")
 
 
@@ -55,7 +61,7 @@ def test_a_handler_from_the_beginning(program: str, guest: Guest, transport: dic
     assert min(changes_of_mask(outcome)) >= 1
 
 
-@pytest.mark.parametrize(("how", "what"), [*zip(FUNCTIONS, ["calls", "leaves", "ends", "calls", "leaves"], strict=True)])
+@pytest.mark.parametrize(("how", "what"), LATE)
 def test_a_handler_that_comes_late(program: str, guest: Guest, how: str, what: str) -> None:
     outcome = guest.run([program, "late", how, what], timeout=60, extra=SHM)
     check_end(outcome, what)

@@ -125,7 +125,7 @@ impl Ledger {
         if state.closed {
             return Entry::Closed;
         }
-        let measured = work >= MEASURED || group <= MEASURED || group % MEASURED == 0;
+        let measured = work >= MEASURED || group <= MEASURED || group.is_multiple_of(MEASURED);
         let sent = spans::begin().or_else(|| measured.then(Instant::now));
         state.in_flight.push_back(Sent { group, context, bytes, work, sent });
         state.in_flight_bytes += bytes;
