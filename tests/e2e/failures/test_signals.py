@@ -1,4 +1,4 @@
-"""Signals of the program while one of its threads waits for the host: held back only once the program may have a handler."""
+"""Signals of a program whose thread waits for the host: held back only once the program may have a handler."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_handler_by_the_system_call_before_the_session(program: str, guest: Gu
 @X86
 @pytest.mark.parametrize("what", ["calls", "leaves", "ends"])
 def test_a_handler_that_is_not_seen(program: str, guest: Guest, what: str) -> None:
-    """In the middle of a message it says so, and does not wait for itself for ever. The signal may come before or after."""
+    """In the middle of a message it says so, and does not wait for itself. The signal may come before or after."""
     outcome = guest.run([program, "late", "system", what], timeout=60, extra=SHM)
     assert changes_of_mask(outcome) == (0, 0)
     if what == "ends":

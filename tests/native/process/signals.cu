@@ -1,10 +1,10 @@
-// A handler of a signal that comes while the program waits for the device. `signals WHEN HOW WHAT`. A second thread sends the
-// signal once the first one sleeps.
+// A handler of a signal that comes while the program waits for the device. `signals WHEN HOW WHAT`. A second thread
+// sends the signal once the first one sleeps.
 // WHEN: the handler is installed before the first call of CUDA's (early) or after many (late).
 // HOW: by which function (system: by the system call).
 // WHAT: the handler makes CUDA calls (calls), leaves the wait by longjmp (leaves), or ends the program (ends).
-// Prints first how many changes of the thread's signal mask a launch and its synchronization took before the handler and
-// with it. Built with -rdynamic: the shim finds the program's pthread_sigmask.
+// Prints first how many changes of the thread's signal mask a launch and its synchronization took before the handler,
+// and with it. Built with -rdynamic: the shim finds the program's pthread_sigmask.
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
@@ -22,7 +22,7 @@
 static long changes;
 
 extern "C" int pthread_sigmask(int how, const sigset_t *set, sigset_t *old) {
-    static auto real = reinterpret_cast<int (*)(int, const sigset_t *, sigset_t *)>(dlsym(RTLD_NEXT, "pthread_sigmask"));
+    static auto real = reinterpret_cast<decltype(&pthread_sigmask)>(dlsym(RTLD_NEXT, "pthread_sigmask"));
     __atomic_fetch_add(&changes, 1, __ATOMIC_RELAXED);
     return real(how, set, old);
 }

@@ -1,5 +1,5 @@
-//! The C library's functions that install handlers of signals, when this library is preloaded: as long as the program has
-//! installed none, a thread that waits for the host need not hold its signals back (crate `client`, `signals`).
+//! The C library's functions that install handlers of signals, when this library is preloaded: as long as the program
+//! has installed none, a thread that waits for the host need not hold its signals back (crate `client`, `signals`).
 //!
 //! Each does what the C library's does, and says before that a handler comes. Handlers are never taken back: a program
 //! that has had one is taken for one that may have another.
@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::mem::transmute;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// Of a signal that is ended, stopped or ignored by no handler of the program; also what says that there is none.
+/// Whether it is code of the program, not what the system does by itself.
 fn is_handler(handler: sighandler_t) -> bool {
     ![libc::SIG_DFL, libc::SIG_IGN].contains(&handler)
 }

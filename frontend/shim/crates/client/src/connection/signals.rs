@@ -1,15 +1,17 @@
 //! Signals of the program while one of its threads reads replies.
 //!
-//! A handler may end the process, make CUDA calls or leave by longjmp. None of that may come in the middle of a message, so
-//! signals are held back meanwhile (`Held`): two system calls for each wait, as many as a round trip by shared memory takes
-//! besides. As long as the program has installed no handler, a signal runs no code of the program: it ends the process, stops
-//! it, or is ignored. A thread that reads rings then leaves its signals as they are (`Reader::Free`).
+//! A handler may end the process, make CUDA calls or leave by longjmp. None of that may come in the middle of a
+//! message, so signals are held back meanwhile (`Held`). That takes two system calls for each wait, a fifth of a round
+//! trip by shared memory. As long as the program has installed no handler, a signal runs no code of the program: it ends
+//! the process, stops it, or is ignored. A thread that reads rings then leaves its signals as they are
+//! (`Reader::Free`).
 //!
 //! The core defines the C library's functions that install handlers, and says so before each (`expect_handler`). That
 //! is enough where the program finds these functions first, and had no handler when the session opened (`look`). What
-//! cannot be seen is a handler that a program installs later by the system call, or by the C library's function from a
-//! library that was opened apart (`RTLD_DEEPBIND`). A CUDA call that it makes in the middle of a message ends the process,
-//! for it would wait for itself (`refuse_inside`). Handlers of faults are never held back, so they do not count.
+//! is not seen is a handler that a program installs later by the system call, or by the C library's function from a
+//! library that was opened apart (`RTLD_DEEPBIND`). A CUDA call that it makes in the middle of a message ends the
+//! process, for it would wait for itself (`refuse_inside`). Handlers of faults are never held back, so they do not
+//! count.
 //!
 //! One thread reads at a time, and there is one session.
 
@@ -136,8 +138,8 @@ pub(crate) fn refuse_inside() {
 #[cold]
 fn end_inside() -> ! {
     log::error(format_args!(
-        "a signal's handler makes a CUDA call in the middle of another one of the same thread, or has left one by longjmp: install \
-         the handler before the program's first CUDA call, or by the C library's sigaction"
+        "a signal's handler makes a CUDA call in the middle of another one of the same thread, or has left one by longjmp: \
+         install the handler before the program's first CUDA call, or by the C library's sigaction"
     ));
     process::abort()
 }
@@ -147,8 +149,8 @@ pub(crate) fn forget_reader() {
     READER.store(0, Ordering::SeqCst);
 }
 
-/// The calling thread reads replies as long as this lives: it takes the source behind `begin`, and gives it back before this
-/// ends, so that a handler that was held back finds it free.
+/// The calling thread reads replies as long as this lives: it takes the source behind `begin`, and gives it back before
+/// this ends, so that a handler that was held back finds it free.
 pub(crate) enum Reader {
     /// Signals run no code of the program.
     Free,
@@ -191,8 +193,8 @@ impl Drop for Reader {
     }
 }
 
-/// The calling thread's signals are held back while this lives, and those of threads that it makes for ever; the signals
-/// of faults are not.
+/// The calling thread's signals are held back while this lives, and those of threads that it makes for ever; the
+/// signals of faults are not.
 pub(crate) struct Held(libc::sigset_t);
 
 impl Held {
@@ -219,8 +221,8 @@ impl Drop for Held {
     }
 }
 
-/// The calling thread, whose signals are held back, has written to a connection that is broken: not every way to write asks
-/// for an error alone, and the program would end by SIGPIPE.
+/// The calling thread, whose signals are held back, has written to a connection that is broken: not every way to write
+/// asks for an error alone, and the program would end by SIGPIPE.
 pub(crate) fn discard_pipe_signal() {
     // SAFETY: the set is initialized before use; the set and the limit live over the calls, which wait for nothing.
     unsafe {
