@@ -273,10 +273,10 @@ impl Call {
     /// # Errors
     /// [`Gone`].
     pub fn send(&self, parts: &[&[u8]], flush: bool) -> Result<(), Gone> {
-        if self.is_cancelled() {
+        let wire = self.wire();
+        if self.is_ended() || (wire.is_cancelled() && self.kept().is_none()) {
             return Err(Gone);
         }
-        let wire = self.wire();
         if let Some(sent) = wire.send_by_ring(parts) {
             return sent;
         }

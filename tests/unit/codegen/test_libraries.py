@@ -23,6 +23,8 @@ CLOCKS = {"clock", "clock_gettime", "getrusage", "gettimeofday", "time", "times"
 STEERING = {"dlopen", "dlsym", "nvrtcGetCUBIN", "nvrtcGetCUBINSize", "cublasLtMatmul", "cublasLtMatmulAlgoGetHeuristic"}
 STEERING |= {f"cublasGemm{form}{size}" for form in ("Ex", "BatchedEx", "StridedBatchedEx") for size in ("", "_64")}
 DEVICE_FILES = {"stat", "stat64", "access", "__xstat", "__xstat64"}
+# What installs handlers of signals.
+SIGNALS = {"sigaction", "__sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal", "sigset"}
 READING = {
     "__fread_chk",
     "__pread64_chk",
@@ -121,7 +123,7 @@ def test_core_exports_the_tables_functions_and_nothing_else(api: api_table.Api, 
     wanted |= {f"farlane_{symbol}" for symbol, supported in driver.exports().items() if supported}
     for version in api_table.VERSIONS:
         wanted |= {f"farlane_{target}" for target in api.exports(version).values() if target}
-    assert set(dynamic_symbols(core)) == wanted | CLOCKS | READING | STEERING | DEVICE_FILES
+    assert set(dynamic_symbols(core)) == wanted | CLOCKS | READING | SIGNALS | STEERING | DEVICE_FILES
     assert dynamic_tags(core)["soname"] == [shim_library.CORE]
 
 

@@ -30,6 +30,7 @@ mod tests;
 
 pub use config::{Access, Config, ConfigError, Decided, Mode, Token, Transport};
 pub use connection::admin::describe_host;
+pub use connection::signals::{expect_handler, is_inside};
 pub use connection::thread::spawn;
 pub use endpoint::Endpoint;
 pub use error::{Failure, OpenError, OpenReason};

@@ -3,8 +3,7 @@
 //! Every entry looks at the phase (`status`) before it takes a lock. Locking order: outbox, ledger, waiter; the
 //! counters, the errors and the status are atomics and need none.
 
-use crate::connection::age::AgeTimer;
-use crate::connection::thread::Uncancelled;
+use crate::connection::{age::AgeTimer, signals, thread::Uncancelled};
 use crate::incoming::awaited::{Awaited, Run};
 use crate::incoming::contexts::Contexts;
 use crate::incoming::destination::Destination;
@@ -219,6 +218,7 @@ impl Shared {
     #[inline(never)]
     pub(crate) fn send(&self, outbox: &mut Outbox, awaited: Option<Awaited>) -> Result<(), Failure> {
         let _whole = Uncancelled::begin();
+        signals::refuse_inside();
         match outbox.send(awaited, Patience::Unlimited, &self.ledger, &self.counters) {
             Sent::Yes => Ok(()),
             Sent::NoCredit | Sent::Closed => Err(self.over()),
@@ -228,11 +228,8 @@ impl Shared {
     /// Asks and waits: one round trip.
     pub(crate) fn ask(&self, waiter: Waiter, write: impl FnOnce(&mut Writer, u32)) -> Result<Answer, Failure> {
         let waiter = Arc::new(waiter);
-        if !self.post(1, write, |slot| Awaited::new(slot, waiter.clone()))? {
-            self.counters.round_trips.add(1);
-            return self.wait(&waiter).ok_or_else(|| self.over());
-        }
-        waiter.wait().ok_or_else(|| self.over())
+        let answered = self.post(1, write, |slot| Awaited::new(slot, waiter.clone()))?;
+        self.outcome(&waiter, answered)
     }
 
     /// As `ask`, for so many questions (at least one), whose slots follow each other.

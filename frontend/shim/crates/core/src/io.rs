@@ -31,7 +31,7 @@ fn before_all(parts: *const iovec, count: c_int, write: bool) {
     }
 }
 
-/// Defines the C function `name`, which does the same as the C library's.
+/// Defines the C function `name`, which does the same as the C library's after `prepare`.
 macro_rules! wrapped {
     ($name:ident ( $($argument:ident : $kind:ty),* ) -> $result:ty, $failure:expr, $prepare:expr) => {
         #[no_mangle]
@@ -56,6 +56,7 @@ macro_rules! wrapped {
         }
     };
 }
+pub(crate) use wrapped;
 
 wrapped!(read(fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t, -1, before(buf, count, true));
 wrapped!(write(fd: c_int, buf: *const c_void, count: size_t) -> ssize_t, -1, before(buf, count, false));

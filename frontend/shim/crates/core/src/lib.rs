@@ -13,6 +13,7 @@ mod cublas;
 mod device_files;
 mod io;
 mod nvrtc;
+mod signals;
 mod steering;
 
 // Their exported functions are this library's.

@@ -34,6 +34,8 @@ pub mod report;
 pub mod thread_state;
 pub mod work;
 
+pub use client::expect_handler;
+
 pub use call::{callers, frame, function};
 pub use manifests::objects;
 pub use process::{lifecycle, mappings, real};

@@ -1,7 +1,7 @@
 //! A gRPC channel over one socket, and what a broken one says.
 
 use crate::connection::connect::Socket;
-use crate::connection::thread::discard_pipe_signal;
+use crate::connection::signals::discard_pipe_signal;
 use crate::Endpoint;
 use hyper_util::rt::TokioIo;
 use std::io::{self, IoSlice};

@@ -56,14 +56,15 @@ pub(crate) fn handle(shared: &Shared, message: HostMessage, may_send: bool) -> R
 /// What the reply has answered; `None`: its group goes on.
 fn complete(shared: &Shared, reply: &Reply) -> Result<Option<Answered>, crate::incoming::awaited::Violation> {
     let ledger = &shared.ledger;
-    ledger.deliver(reply.group, &reply.results)?;
-    let (context, unwatched) = ledger.take_unwatched_error();
-    if reply.sticky {
-        // Reported here, or by a result of this group.
-        let code = [reply.error, ledger.delivered_error()].into_iter().find(|&code| code != 0);
-        shared.contexts.stick(context, code.unwrap_or(CUDA_ERROR_LAUNCH_FAILURE));
-    } else if let Some(code) = [unwatched, reply.error].into_iter().find(|&code| code != 0) {
-        shared.contexts.defer(context, code);
+    if ledger.deliver(reply.group, &reply.results)? || reply.sticky || reply.error != 0 {
+        let (context, unwatched) = ledger.take_unwatched_error();
+        if reply.sticky {
+            // Reported here, or by a result of this group.
+            let code = [reply.error, ledger.delivered_error()].into_iter().find(|&code| code != 0);
+            shared.contexts.stick(context, code.unwrap_or(CUDA_ERROR_LAUNCH_FAILURE));
+        } else if let Some(code) = [unwatched, reply.error].into_iter().find(|&code| code != 0) {
+            shared.contexts.defer(context, code);
+        }
     }
     if !reply.error_message.is_empty() {
         log::warn(format_args!("{}", reply.error_message));

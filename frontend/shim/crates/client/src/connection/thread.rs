@@ -4,6 +4,7 @@
 //! the thread is not there to hold it.
 
 use crate::connection::leaks::Ignored;
+use crate::connection::signals::Held;
 use std::ffi::{c_int, c_void, CStr};
 use std::panic::{self, AssertUnwindSafe};
 use std::{io, mem, ptr};
@@ -53,50 +54,6 @@ extern "C" fn start(run: *mut c_void) -> *mut c_void {
     unsafe { libc::prctl(libc::PR_SET_NAME, run.name.as_ptr()) };
     let _ = panic::catch_unwind(AssertUnwindSafe(run.body)); // it says for itself what went wrong
     ptr::null_mut()
-}
-
-/// The calling thread's signals are held back while this lives, and those of threads that it makes for ever; the signals
-/// of faults are not. It is not cancelled, either.
-pub(crate) struct Held {
-    signals: libc::sigset_t,
-    _whole: Uncancelled,
-}
-
-impl Held {
-    pub(crate) fn begin() -> Self {
-        // SAFETY: the sets are initialized by sigfillset before use and live over the calls; only this thread's mask
-        // changes.
-        unsafe {
-            let mut blocked: libc::sigset_t = mem::zeroed();
-            let mut signals: libc::sigset_t = mem::zeroed();
-            libc::sigfillset(&raw mut blocked);
-            for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS] {
-                libc::sigdelset(&raw mut blocked, fault);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, &raw mut signals);
-            Self { signals, _whole: Uncancelled::begin() }
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // SAFETY: the mask from before.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, ptr::null_mut()) };
-    }
-}
-
-/// The calling thread, whose signals are held back, has written to a connection that is broken: not every way to write asks
-/// for an error alone, and the program would end by SIGPIPE.
-pub(crate) fn discard_pipe_signal() {
-    // SAFETY: the set is initialized before use; the set and the limit live over the calls, which wait for nothing.
-    unsafe {
-        let mut pipe: libc::sigset_t = mem::zeroed();
-        libc::sigemptyset(&raw mut pipe);
-        libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
-        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        libc::sigtimedwait(&raw const pipe, ptr::null_mut(), &raw const now);
-    }
 }
 
 /// No other thread cancels the calling one (pthread_cancel) while this lives: the system calls of the connection are

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tape::{DataHead, Results};
 
-/// Fewer calls are not measured: the time would be the connection's.
-const MEASURED_WORK: u64 = 64;
+/// Of fewer calls the time would be the connection's, which this many groups tell, and later one in as many.
+const MEASURED: u64 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -46,7 +46,8 @@ struct Sent {
     bytes: u64,
     /// Calls in it that a loop had held, and when it was sent.
     work: u64,
-    sent: Instant,
+    /// Of those that are measured, or whose span is kept.
+    sent: Option<Instant>,
 }
 
 /// How long a sender waits for credit.
@@ -70,7 +71,7 @@ impl State {
     fn measure(&mut self, work: u64, took: Duration) {
         let shortest = self.shortest.map_or(took, |shortest| shortest.min(took));
         self.shortest = Some(shortest);
-        if work >= MEASURED_WORK {
+        if work >= MEASURED {
             let nanoseconds = (took - shortest).as_nanos() / u128::from(work);
             self.pace = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
         }
@@ -124,7 +125,9 @@ impl Ledger {
         if state.closed {
             return Entry::Closed;
         }
-        state.in_flight.push_back(Sent { group, context, bytes, work, sent: Instant::now() });
+        let measured = work >= MEASURED || group <= MEASURED || group.is_multiple_of(MEASURED);
+        let sent = spans::begin().or_else(|| measured.then(Instant::now));
+        state.in_flight.push_back(Sent { group, context, bytes, work, sent });
         state.in_flight_bytes += bytes;
         if let Some(awaited) = awaited {
             state.awaited.push_back(Awaited { first_group: group, group, ..awaited });
@@ -152,14 +155,14 @@ impl Ledger {
     }
 
     /// Who reads replies: hands the results of one reply to those who wait for them. The waiters are not woken before
-    /// `acknowledge`, when the group's errors are known as well.
-    pub(crate) fn deliver(&self, group: u64, results: &[u8]) -> Result<(), Violation> {
+    /// `acknowledge`, when the group's errors are known as well. True: there is an error that no thread waits for.
+    pub(crate) fn deliver(&self, group: u64, results: &[u8]) -> Result<bool, Violation> {
         let state = self.state.lock();
         let open = state.in_flight.front().map(|sent| sent.group);
         if open != Some(group) {
             return Err(Violation::Group { got: group, expected: open });
         }
-        let mut first = Some(state);
+        let (mut first, mut unwatched) = (Some(state), false);
         for record in Results::new(results) {
             let record = record?;
             let slot = record.slot();
@@ -172,7 +175,7 @@ impl Ledger {
                 if record.error() != 0 {
                     state.delivered = record.error();
                     if !watched && state.unwatched == 0 {
-                        state.unwatched = record.error();
+                        (state.unwatched, unwatched) = (record.error(), true);
                     }
                 }
                 (waiter, index, run)
@@ -185,7 +188,7 @@ impl Ledger {
                 awaited.run = Some(Run { left: run.left - 1, ..run });
             }
         }
-        Ok(())
+        Ok(unwatched)
     }
 
     /// As `deliver`, for so many bytes of data for that slot, which `read` writes to where they belong. `None`: that is
@@ -227,10 +230,12 @@ impl Ledger {
         let mut state = self.state.lock();
         match state.in_flight.front() {
             Some(sent) if sent.group == group => {
-                let (bytes, work, took) = (sent.bytes, sent.work, sent.sent.elapsed());
+                let (bytes, work, sent) = (sent.bytes, sent.work, sent.sent);
                 state.in_flight_bytes -= bytes;
-                state.measure(work, took);
-                spans::group(group, bytes, took);
+                if let Some(took) = sent.map(|sent| sent.elapsed()) {
+                    state.measure(work, took);
+                    spans::group(group, bytes, took);
+                }
             }
             other => {
                 let expected = other.map(|sent| sent.group);
@@ -247,11 +252,9 @@ impl Ledger {
         drop(state);
         self.changed.notify_all();
         let mut missing = None;
-        for awaited in &answered.0 {
-            if !awaited.waiter.complete() {
-                awaited.waiter.abandon();
-                missing.get_or_insert(awaited.slot);
-            }
+        for awaited in answered.0.iter().filter(|awaited| !awaited.waiter.complete()) {
+            awaited.waiter.abandon();
+            missing.get_or_insert(awaited.slot);
         }
         missing.map_or(Ok(answered), |slot| Err(Violation::Missing(slot)))
     }
@@ -281,14 +284,10 @@ impl Ledger {
     }
 
     /// Waits until `close`; false when it took longer than `limit`.
-    pub(crate) fn wait_closed(&self, limit: std::time::Duration) -> bool {
+    pub(crate) fn wait_closed(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut state = self.state.lock();
-        while !state.closed {
-            if self.changed.wait_until(&mut state, deadline).timed_out() {
-                break;
-            }
-        }
+        while !state.closed && !self.changed.wait_until(&mut state, deadline).timed_out() {}
         state.closed
     }
 }
@@ -322,12 +321,12 @@ mod tests {
         let (second, second_waiter) = awaited(2);
         assert_eq!(ledger.enter(1, 50, 0, Some(first), Patience::None, 0), ENTERED);
         assert_eq!(ledger.enter(2, 50, 0, Some(second), Patience::None, 0), ENTERED);
-        assert_eq!(ledger.deliver(1, &value(1, 700, 10)), Ok(()));
+        assert_eq!(ledger.deliver(1, &value(1, 700, 10)), Ok(false));
         assert_eq!(ledger.delivered_error(), 700);
         assert_eq!(ledger.acknowledge(1).map(drop), Ok(()));
         assert_eq!(ledger.delivered_error(), 0);
         assert_eq!(first_waiter.wait().map(|a| (a.error, a.value)), Some((700, 10)));
-        assert_eq!(ledger.deliver(2, &value(2, 0, 20)), Ok(()));
+        assert_eq!(ledger.deliver(2, &value(2, 0, 20)), Ok(false));
         assert_eq!(ledger.acknowledge(2).map(drop), Ok(()));
         assert_eq!(second_waiter.wait().map(|a| a.value), Some(20));
         assert_eq!(ledger.in_flight(), (0, 0));

@@ -2,8 +2,8 @@
 //!
 //! Two sources, one interface: the gRPC stream, whose reader drives the whole connection, and rings in shared memory.
 //! One thread reads at a time. A thread of the program that waits takes the reading over when no other has it, in turns
-//! of at most `TURN`, with signals held back: a handler that ends the process would wait for a reader that it
-//! interrupted.
+//! of at most `TURN`, in which no handler of the program runs (`signals`): one that ends the process would wait for a
+//! reader that it interrupted.
 //! Where no thread of the program waits, or nothing comes in one's turn, a thread of ours reads. It keeps away for a moment
 //! (`QUIET`) after a thread of the program has read, so that it is not in the way of the next wait.
 //!
@@ -20,14 +20,16 @@ use crate::connection::bell::{Bell, NONE};
 use crate::connection::conversation::{handle, serve_timer};
 use crate::connection::leaks::Ignored;
 use crate::connection::posting::Queue;
+use crate::connection::signals::{self, Reader};
 use crate::connection::stream::Stream;
-use crate::connection::thread::{Held, Uncancelled};
+use crate::connection::thread::Uncancelled;
 use crate::generated_farlane_v1::HostMessage;
 use crate::incoming::awaited::Answered;
 use crate::incoming::direct;
 use crate::incoming::waiter::{Answer, Waiter};
 use crate::report::spans;
 use crate::shared::Shared;
+use crate::Failure;
 use parking_lot::Mutex;
 use prost::bytes::Bytes;
 use prost::Message;
@@ -100,6 +102,14 @@ impl Shared {
         self.reading().rely(wait)
     }
 
+    /// What was asked for has this outcome; the host may have answered already.
+    #[inline(never)]
+    pub(crate) fn outcome(&self, waiter: &Waiter, answered: bool) -> Result<Answer, Failure> {
+        self.counters.round_trips.add(u64::from(!answered));
+        let outcome = if answered { waiter.wait() } else { self.wait(waiter) };
+        outcome.ok_or_else(|| self.over())
+    }
+
     /// Waits for the outcome; `None` when the session ended first.
     pub(crate) fn wait(&self, waiter: &Waiter) -> Option<Answer> {
         self.reading().wait(self, waiter)
@@ -144,6 +154,7 @@ impl Reading {
 
     /// In the child of a fork. Async-signal-safe.
     pub(crate) fn abandon(&self) {
+        signals::forget_reader();
         match &self.watched {
             Watched::Socket { socket, beside, .. } => {
                 for socket in
@@ -203,13 +214,16 @@ impl Reading {
 
     /// Reads until the outcome is there, for so long that signals can be held back. True: messages still come.
     fn turn(&self, shared: &Shared, waiter: &Waiter, done: fn(&Waiter) -> bool) -> bool {
+        let reader = Reader::begin(matches!(self.watched, Watched::Ring(_)));
         let Some(mut source) = self.source.try_lock().filter(|_| Stream::can_drive()) else {
             if let Watched::Socket { posted, .. } = &self.watched {
                 posted.wake();
             }
             return false;
         };
-        let _held = Held::begin();
+        if !reader.may_read() {
+            return true;
+        }
         let _ignored = Ignored::begin();
         let _guard = FailOnPanic::begin(shared);
         let until = Instant::now() + TURN;

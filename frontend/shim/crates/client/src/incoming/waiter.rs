@@ -4,15 +4,14 @@
 //! The filler writes DATA straight into the waiting thread's destination, checked against what that thread asked for.
 //! It does so only before `complete`, and the waiting thread leaves only after it, so the destination outlives every
 //! write.
-//! Locking: the state's lock is a leaf, nothing else is locked under it. A waiting thread sleeps at once: the fastest
-//! answer (a host in the same process) takes ten times as long as it would be reasonable to spin, and measured
-//! latencies were no better with spinning.
+//! Locking: the state's lock is a leaf, nothing else is locked under it. A waiting thread sleeps at once: it has spun
+//! before, where that is reasonable (`reading`). It sleeps by the standard library's condition, which keeps no list of
+//! those that sleep: a signal's handler may leave it by longjmp.
 
 use crate::incoming::destination::Destination;
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tape::ResultRecord;
 
 /// The host's answer to one awaited operation.
@@ -27,6 +26,10 @@ pub struct Answer {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     state: Mutex<State>,
+    /// Whether `State::end` is there.
+    over: AtomicBool,
+    /// A thread sleeps, or did: written under the state's lock.
+    sleeps: AtomicBool,
     wake: Condvar,
 }
 
@@ -40,11 +43,6 @@ struct State {
 }
 
 impl State {
-    fn end(&mut self, end: End) {
-        self.end = Some(end);
-        self.leave();
-    }
-
     /// Whether there is something to take: an end, or a piece of a stream.
     fn has_come(&self) -> bool {
         self.end.is_some() || matches!(&self.target, Target::Stream(pieces) if !pieces.is_empty())
@@ -126,7 +124,7 @@ impl Waiter {
     /// # Safety
     /// The destination may still be read.
     pub(crate) unsafe fn copied(&self) -> Vec<u8> {
-        match &self.state.lock().target {
+        match &self.lock().target {
             Target::Rows { destination, total, .. } if destination.height == 1 => {
                 // SAFETY: the caller's promise; the row has so many bytes.
                 unsafe { std::slice::from_raw_parts(destination.ptr, *total as usize) }.to_vec()
@@ -142,7 +140,7 @@ impl Waiter {
 
     /// What comes next of a stream of results.
     pub(crate) fn next(&self) -> Next {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let State { target: Target::Stream(pieces), end, outcome, .. } = &mut *state else { return Next::Dead };
         match (pieces.pop_front(), end) {
             (Some(piece), _) => Next::Piece(piece),
@@ -154,20 +152,20 @@ impl Waiter {
 
     /// Whether `next` has something to give.
     pub(crate) fn has_come(&self) -> bool {
-        self.state.lock().has_come()
+        self.lock().has_come()
     }
 
     /// Waits until `next` has something to give.
     pub(crate) fn wait_for_next(&self) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         while !state.has_come() {
-            self.wake.wait(&mut state);
+            state = self.sleep(state);
         }
     }
 
     /// The answers that have come.
     pub(crate) fn take_answers(&self) -> Vec<Answer> {
-        match &mut self.state.lock().target {
+        match &mut self.lock().target {
             Target::Answers { answers, .. } => std::mem::take(answers),
             _ => Vec::new(),
         }
@@ -189,12 +187,28 @@ impl Waiter {
 
     fn new(target: Target, outcome: Option<Answer>) -> Self {
         let state = State { target, outcome, end: None, relying: None };
-        Self { state: Mutex::new(state), wake: Condvar::new() }
+        let (over, sleeps) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { state: Mutex::new(state), over, sleeps, wake: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, state: &mut State, end: End) {
+        state.end = Some(end);
+        state.leave();
+        self.over.store(true, Ordering::Release);
+    }
+
+    fn sleep<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.sleeps.store(true, Ordering::Relaxed);
+        self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who reads replies: the result is there; the next one of a run goes `step` bytes further on. False: it is not.
     pub(crate) fn advance(&self, step: isize) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let State { target, outcome, .. } = &mut *state;
         if let Target::Answers { .. } = target {
             return outcome.is_none();
@@ -208,7 +222,7 @@ impl Waiter {
 
     /// Who reads replies: one result record for this slot.
     pub(crate) fn fill(&self, record: &ResultRecord<'_>) -> Result<(), Unexpected> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let State { target, outcome, .. } = &mut *state;
         match (target, *record) {
             (Target::Stream(pieces), ResultRecord::Status { .. } | ResultRecord::Data { .. }) if outcome.is_none() => {
@@ -284,7 +298,7 @@ impl Waiter {
         length: u64,
         read: impl FnOnce(*mut u8) -> Result<(), E>,
     ) -> Option<Result<(), E>> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let State { target, outcome, end, .. } = &mut *state;
         let Target::Rows { destination, total, received } = target else { return None };
         let fits = offset == *received && length <= *total - *received;
@@ -304,28 +318,30 @@ impl Waiter {
 
     /// Who reads replies: nothing more comes, and the waiting thread is to be woken (`wake`). False when the result is not complete.
     pub(crate) fn complete(&self) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.outcome.is_none() {
             return false;
         }
-        state.end(End::Complete);
+        self.end(&mut state, End::Complete);
         true
     }
 
     /// Ends the wait for what has ended.
     pub(crate) fn wake(&self) {
-        self.wake.notify_one();
+        if self.sleeps.load(Ordering::Relaxed) {
+            self.wake.notify_one();
+        }
     }
 
     /// No result will come.
     pub(crate) fn abandon(&self) {
-        self.state.lock().end(End::Dead);
+        self.end(&mut self.lock(), End::Dead);
         self.wake();
     }
 
     /// The thread that will wait is counted until there is nothing more to wait for. False: there is nothing.
     pub(crate) fn rely(&self, count: &Arc<AtomicUsize>) -> bool {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.has_come() {
             return false;
         }
@@ -336,17 +352,17 @@ impl Waiter {
 
     /// Whether `wait` would not wait.
     pub(crate) fn is_over(&self) -> bool {
-        self.state.lock().end.is_some()
+        self.over.load(Ordering::Acquire)
     }
 
     /// Waits for the outcome; None when the transport died first.
     pub(crate) fn wait(&self) -> Option<Answer> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         loop {
             match state.end {
                 Some(End::Complete) => return state.outcome,
                 Some(End::Dead) => return None,
-                None => self.wake.wait(&mut state),
+                None => state = self.sleep(state),
             }
         }
     }

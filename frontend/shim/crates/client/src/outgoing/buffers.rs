@@ -17,7 +17,7 @@ const MAX_BUFFERS: usize = 16;
 /// Of all of them.
 const MAX_BYTES: usize = 16 << 20;
 /// A message may be kept for long: it holds no buffer that is much larger.
-const FEW_BYTES: usize = 16 << 10;
+pub(super) const FEW_BYTES: usize = 16 << 10;
 /// A buffer that bulk data has made larger than this is given back to the system.
 const MAX_BUFFER_BYTES: usize = 4 << 20;
 

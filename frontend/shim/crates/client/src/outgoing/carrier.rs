@@ -3,11 +3,12 @@
 use crate::connection::bell::Bell;
 use crate::connection::connect::Address;
 use crate::connection::posting::Poster;
-use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage};
+use crate::connection::signals;
+use crate::generated_farlane_v1::{guest_message::Kind, GuestMessage, Tape};
 use crate::outgoing::outbox::Bulk;
 use crate::report::counters::Counters;
 use crate::{log, Config, Endpoint, OpenError, OpenReason, Transport, Welcome};
-use prost::bytes::BufMut;
+use prost::bytes::{BufMut, Bytes};
 use prost::encoding::{encode_varint, encoded_len_varint};
 use prost::Message;
 use std::ffi::OsString;
@@ -49,11 +50,13 @@ impl Carrier {
     /// Sends a message; through rings it waits while these are full. What cannot be sent any more is dropped: threads that wait learn it from
     /// the end of the session.
     pub(crate) fn post(&mut self, kind: Kind, counters: &Counters) {
-        self.post_awaited(kind, counters);
-        if let Self::Stream(stream, bell) = self {
-            stream.queue().wake();
-            bell.ring();
+        match self {
+            Self::Stream(stream, _) => post(stream, kind, counters),
+            Self::Rings { sender, .. } => {
+                counters.bytes_up.add(send(sender, &[&GuestMessage { kind: Some(kind) }.encode_to_vec()]));
+            }
         }
+        self.wake();
     }
 
     /// Nothing follows. Our thread may have sent the last message already: it is woken to see the end.
@@ -64,17 +67,41 @@ impl Carrier {
         }
     }
 
-    /// As `post`, for a message for whose answer the calling thread waits next: it drives the stream itself, and wakes it.
-    pub(crate) fn post_awaited(&mut self, kind: Kind, counters: &Counters) {
+    /// Whether messages go through shared memory.
+    #[inline]
+    pub(crate) fn is_rings(&self) -> bool {
+        matches!(self, Self::Rings { .. })
+    }
+
+    /// Sends a part of a group's records, which a stream takes out of `lent`. `awaited`: the calling thread waits for the
+    /// answer next, and wakes and drives the stream itself.
+    pub(crate) fn post_tape(
+        &mut self,
+        group: u64,
+        records: &[u8],
+        lent: Option<&Bytes>,
+        last: bool,
+        awaited: bool,
+        counters: &Counters,
+    ) {
         match self {
-            Self::Stream(stream, _) => post(stream, kind, counters),
             Self::Rings { sender, .. } => {
-                let sent = match kind {
-                    Kind::Tape(tape) => send_tape(sender, tape.group, [&tape.records, &[], &[]], tape.last),
-                    other => send(sender, &[&GuestMessage { kind: Some(other) }.encode_to_vec()]),
-                };
-                counters.bytes_up.add(sent);
+                counters.bytes_up.add(send_tape(sender, group, [records, &[], &[]], last));
             }
+            Self::Stream(stream, _) => {
+                let records = lent.map_or_else(|| Bytes::copy_from_slice(records), |lent| lent.slice_ref(records));
+                post(stream, Kind::Tape(Tape { group, records, last }), counters);
+                if !awaited {
+                    self.wake();
+                }
+            }
+        }
+    }
+
+    fn wake(&self) {
+        if let Self::Stream(stream, bell) = self {
+            stream.queue().wake();
+            bell.ring();
         }
     }
 
@@ -135,6 +162,7 @@ pub(crate) fn join(config: &Config, address: &Address, welcome: &Welcome) -> Res
     }
     match try_join(config, address, welcome) {
         Ok(rings) => {
+            signals::look();
             log::info(format_args!("messages go through shared memory"));
             Ok(Some(rings))
         }
@@ -184,7 +212,6 @@ fn try_join(config: &Config, address: &Address, welcome: &Welcome) -> Result<rin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generated_farlane_v1::Tape;
 
     #[test]
     fn a_name_is_believed_of_this_machine_only() {

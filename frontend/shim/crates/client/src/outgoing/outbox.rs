@@ -5,17 +5,16 @@
 //! timer ran out arms it again. A thread that waits for credit keeps the lock: the others could not send either.
 
 use crate::connection::age::AgeTimer;
-use crate::generated_farlane_v1::{guest_message::Kind, Goodbye, Tape};
+use crate::generated_farlane_v1::{guest_message::Kind, Goodbye};
 use crate::incoming::awaited::Awaited;
 use crate::incoming::ledger::{Entry, Ledger, Patience};
-use crate::outgoing::buffers::Buffers;
+use crate::outgoing::buffers::{Buffers, FEW_BYTES};
 use crate::outgoing::carrier::Carrier;
 use crate::outgoing::following::Following;
 use crate::outgoing::lead::Leads;
 use crate::outgoing::loops::Loops;
 use crate::outgoing::reads::Reads;
 use crate::report::counters::Counters;
-use prost::bytes::Bytes;
 use recorder::{Origin, PredictedLaunch, Reason};
 use std::sync::Arc;
 use std::time::Duration;
@@ -261,7 +260,7 @@ impl Outbox {
 
     /// Whether a WRITE can be sent with its data taken from where they are.
     pub(crate) fn takes_bulk(&self) -> bool {
-        matches!(self.carrier, Some(Carrier::Rings { .. }))
+        self.carrier.as_ref().is_some_and(Carrier::is_rings)
     }
 
     /// Sends the tape and behind it, in the same group where the credit allows that, a WRITE.
@@ -290,18 +289,20 @@ impl Outbox {
             self.writer.truncate(0);
             return Sent::Closed;
         };
-        let mut rest = match self.writer.is_empty() {
-            true => Bytes::new(),
-            false => self.buffers.clone().lend(self.writer.replace(self.buffers.take())),
-        };
+        // What a ring does not copy from the writer itself.
+        let lent = (self.writer.len() > FEW_BYTES || (!carrier.is_rings() && !self.writer.is_empty()))
+            .then(|| self.buffers.clone().lend(self.writer.replace(self.buffers.take())));
+        let mut rest = lent.as_deref().unwrap_or(self.writer.as_slice());
         let largest_group = usize::try_from(ledger.credit_bytes()).unwrap_or(usize::MAX);
         let several = awaited.take_if(|awaited| awaited.is_several());
         if !self.reads.is_empty() || several.is_some() {
-            let last = self.next_group + groups(&rest, largest_group).saturating_sub(1);
+            let last = self.next_group + groups(rest, largest_group).saturating_sub(1);
             ledger.expect(self.next_group, last, self.reads.take().chain(several));
         }
+        let mut sent = Sent::Yes;
         while !rest.is_empty() || bulk.is_some() {
-            let mut records = rest.split_to(whole_records(&rest, largest_group));
+            let mut records;
+            (records, rest) = rest.split_at(whole_records(rest, largest_group));
             let group = self.next_group;
             let awaited = if rest.is_empty() { awaited.take() } else { None };
             let (work, context) = (if rest.is_empty() { work } else { 0 }, self.context.unwrap_or(0));
@@ -309,26 +310,28 @@ impl Outbox {
             let bulk = bulk.take_if(|bulk| rest.is_empty() && bulk.head.record_bytes() <= room);
             let bytes = records.len() + bulk.map_or(0, |bulk| bulk.head.record_bytes());
             match ledger.enter(group, bytes as u64, work, awaited, patience, context) {
-                Entry::Entered { waited } => counters.flow_waits.add(u64::from(waited)),
-                Entry::NoCredit => return Sent::NoCredit,
-                Entry::Closed => return Sent::Closed,
+                Entry::Entered { waited: true } => counters.flow_waits.add(1),
+                Entry::Entered { waited: false } => {}
+                Entry::NoCredit => sent = Sent::NoCredit,
+                Entry::Closed => sent = Sent::Closed,
+            }
+            if sent != Sent::Yes {
+                break;
             }
             self.next_group += 1;
             counters.groups.add(1);
             while !records.is_empty() {
-                let part = records.split_to(whole_records(&records, self.limits.message_bytes));
-                let tape = Tape { group, records: part, last: records.is_empty() && bulk.is_none() };
-                if waits && tape.last && rest.is_empty() {
-                    carrier.post_awaited(Kind::Tape(tape), counters);
-                } else {
-                    carrier.post(Kind::Tape(tape), counters);
-                }
+                let part;
+                (part, records) = records.split_at(whole_records(records, self.limits.message_bytes));
+                let last = records.is_empty() && bulk.is_none();
+                carrier.post_tape(group, part, lent.as_ref(), last, waits && last && rest.is_empty(), counters);
             }
             if let Some(bulk) = bulk {
                 carrier.post_bulk(group, bulk, counters);
             }
         }
-        Sent::Yes
+        self.writer.truncate(0);
+        sent
     }
 
     /// Sends a message that is no part of a group.

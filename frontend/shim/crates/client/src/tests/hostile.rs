@@ -58,7 +58,7 @@ fn random_results_touch_only_the_rows() {
                 let at = random.below(results.len() as u64) as usize;
                 results[at] ^= 1 << random.below(8);
             }
-            let outcome = ledger.deliver(group, &results).and_then(|()| match random.below(3) {
+            let outcome = ledger.deliver(group, &results).and_then(|_| match random.below(3) {
                 0 => ledger.acknowledge(group).map(|_| group += 1),
                 _ => Ok(()),
             });

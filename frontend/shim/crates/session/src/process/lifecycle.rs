@@ -23,7 +23,7 @@ use std::sync::Once;
 
 use crate::above::above;
 use crate::call::Error;
-use crate::{lazy_readback, manifests, output, process, report, trace};
+use crate::{lazy_readback, log, manifests, output, process, report, trace};
 
 /// cudaErrorInitializationError: what CUDA returns in a child forked after initialization.
 pub const INITIALIZATION_ERROR: Error = Error::INITIALIZATION_ERROR;
@@ -128,6 +128,12 @@ extern "C" fn finish() {
     }
     if let Some(session) = process::any_session() {
         EXITING.store(true, Release);
+        if client::is_inside() {
+            log::error(format_args!(
+                "a signal's handler ends the program in the middle of a CUDA call: its work is not waited for"
+            ));
+            return;
+        }
         // No thread is left to see a panic here.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             lazy_readback::end();
