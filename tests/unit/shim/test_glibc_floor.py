@@ -49,7 +49,7 @@ def test_a_library_without_the_floor_is_found_out(tmp_path: Path) -> None:
     (tmp_path / "new.c").write_text("#include <pthread.h>\nint f(void *p) { return pthread_create(p, 0, 0, 0); }\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", "new.so", "new.c"], cwd=tmp_path, check=True)
     assert max(needed_versions(tmp_path / "new.so").values()) > FLOOR
-    script = "import glibc_floor, pathlib, sys; print('\\n'.join(glibc_floor.rustc_arguments('cc', pathlib.Path(sys.argv[1]))))"
+    script = "import glibc_floor, pathlib, sys; print('\\n'.join(glibc_floor.rustc_arguments('cc', pathlib.Path(sys.argv[1]), 'x86_64')))"
     made = [sys.executable, "-c", script, str(tmp_path / "floor")]
     subprocess.run(made, cwd=SHIM, check=True, capture_output=True)
     command = ["cc", "-shared", "-fPIC", "-o", "old.so", "new.c", "-Lfloor", "-lpthread", "-lc"]
