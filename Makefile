@@ -75,6 +75,7 @@ test-packages: install
 	@$(CROSS)
 	@$(call NEEDS,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu)
 	@$(call NEEDS,qemu-aarch64-static,qemu-user-static)
+	@$(call NEEDS,qemu-system-aarch64,qemu-system-arm)
 	@$(call NEEDS,debootstrap,debootstrap)
 	@$(call NEEDS,lintian,lintian)
 	@$(call NEEDS,qemu-system-x86_64,qemu-system-x86)

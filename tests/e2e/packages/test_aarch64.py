@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import aarch64_machines
 import aarch64_roots
 import pytest
 from aarch64_roots import System
@@ -23,6 +24,7 @@ from farlane.frontend.devtools import debian, registry
 from farlane.frontend.devtools.guest import Guest
 from farlane.frontend.devtools.packages import cross
 from farlane.frontend.devtools.packages import guest as guest_package
+from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.tls_host import TlsHost
 from farlane.frontend.devtools.toolchain import Toolchain
 
@@ -30,9 +32,12 @@ pytestmark = [pytest.mark.packages, pytest.mark.timeout(3600)]
 
 ROOT = Path(__file__).resolve().parents[3]
 ENTRIES = {entry.name: entry for entry in registry.load(ROOT / "tests/native/registry.toml")}
-# The runtime API and the driver API, threads, a fork, streams, output of kernels. None with managed memory: QEMU's emulation of mremap makes
-# no second mapping of shared memory.
+# The runtime API and the driver API, threads, a fork, streams, output of kernels.
 PROGRAMS = ("vecadd", "driver_matmul", "threads", "fork_child", "streams_events", "device_printf")
+# Memory that both sides use, by signals and by second mappings of it: QEMU's emulation of one program makes none.
+MEMORY = ("managed", "managed_variables", "pinned_in_kernels")
+# Debian's, with pages of so many KiB.
+KERNELS = {"linux-image-cloud-arm64": 4, "linux-image-arm64-16k": 16}
 COMPILER = "aarch64-linux-gnu-g++"
 FLOOR = (2, 28)
 CORE_LIMIT = 6_000_000  # bytes
@@ -185,7 +190,7 @@ def test_a_program_costs_the_round_trips_of_x86_64(
     toolchain: Callable[[str], Toolchain],
     tmp_path: Path,
 ) -> None:
-    native, _ = ENTRIES[name].compiled(toolchain("13.0"), ENTRIES[name].build)
+    native = ENTRIES[name].compiled(toolchain("13.0"), Build(architecture="sm_75"))[0]
     here = Guest(tcp_host)
     here.run([native], mode)  # the host has the program's modules from now on
     expected = here.run([native], mode)
@@ -225,3 +230,23 @@ def test_a_program_of_another_processor_is_refused(system: System, tmp_path: Pat
     done = system.run([LAUNCHER, "--host", "grpc://127.0.0.1:1", "--", str(program)], {})
     assert done.returncode == 126
     assert "is built for another processor" in done.stderr
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_memory_of_both_sides_in_a_machine(
+    kernel: str, unpacked: Path, compiled: Callable[[str], Path], tcp_host: str
+) -> None:
+    """A kernel for AArch64 in a virtual machine, with small and with larger pages."""
+    host = f"grpc://{aarch64_machines.HOST}:{tcp_host.rpartition(':')[2]}"
+    files = {str(path.relative_to(unpacked)): path for path in elf_files(unpacked).values()}
+    files |= {f"programs/{name}": compiled(name) for name in MEMORY}
+    script, expected = "grep -m 1 KernelPageSize /proc/self/smaps\n", f"KernelPageSize: {KERNELS[kernel]:>8} kB\n"
+    for name in MEMORY:
+        for mode in shim_library.MODES:
+            script += f"echo {name} {mode}\n{LAUNCHER} --host {host} --defer {mode} -- /programs/{name}\necho $?\n"
+            expected += f"{name} {mode}\n{ENTRIES[name].expected}0\n"
+    try:
+        printed = aarch64_machines.run(kernel, files, script, timeout=900)
+    except debian.Unavailable as reason:
+        pytest.skip(str(reason))
+    assert printed.replace("\r\n", "\n").partition("KernelPageSize")[1:] == ("KernelPageSize", expected[14:])
