@@ -97,7 +97,7 @@ def compiled(
         built, entry = folder / name, ENTRIES[name]
         if not built.exists():
             command = [str(toolchain("13.0").cuda_root / "bin/nvcc"), "-ccbin", COMPILER, "-cudart", "none"]
-            command += ["-arch=sm_75", "-std=c++17", *entry.build.flags, *entry.build.nvcc_flags]
+            command += ["-O3", "-arch=sm_75", "-std=c++17", *entry.build.flags, *entry.build.nvcc_flags]
             command += [*map(str, entry.sources), "-o", str(built)]
             # The compiler's C++ library is newer than the system's C library, and so are symbols that it needs.
             options = ["--allow-shlib-undefined", f"-rpath-link={libraries}"]

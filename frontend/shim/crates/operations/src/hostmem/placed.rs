@@ -152,9 +152,10 @@ pub mod tests {
         let (window_base, memory_quota) = (0x4324_0000_0000, 1 << 30);
         let addresses =
             Addresses::new(&Welcome { window_base, window_size: 1 << 36, memory_quota, ..Welcome::default() });
-        let small = map(&addresses, 5000).unwrap();
+        let two_pages = page::size() + 1000;
+        let small = map(&addresses, two_pages).unwrap();
         let large = map(&addresses, MOST_FREE_MAPPING + 1).unwrap();
-        for (memory, size) in [(small, 5000), (large, MOST_FREE_MAPPING + 1)] {
+        for (memory, size) in [(small, two_pages), (large, MOST_FREE_MAPPING + 1)] {
             assert!(near(memory as usize) && any() && keep().is_some());
             // SAFETY: it has so many bytes.
             unsafe { memory.add(size - 1).write(7) };

@@ -165,13 +165,17 @@ mod tests {
 
     #[test]
     fn memory_is_alone_in_whole_pages_and_in_a_mapping_of_the_c_library() {
-        assert!(is_alone(0x10000, 0x2000, None));
-        assert!(!is_alone(0x10000, 0x1800, None) && !is_alone(0x10010, 0x2000, None));
+        let page = page::size();
+        let start = 16 * page;
+        assert!(is_alone(start, 2 * page, None));
+        assert!(!is_alone(start, page + page / 2, None) && !is_alone(start + 16, 2 * page, None));
         // A mapping of three pages; the same with an aligned start; in the heap; too short; not up to a page's end.
-        assert!(is_alone(0x10010, 0x2800, Some(0x3002)));
-        assert!(is_alone(0x11000, 0x1800, Some(0x2012)));
-        for (start, head) in [(0x10010, 0x3001), (0x10020, 0x2ff2), (0x10010, 0x2002), (0x10010, 0x3802)] {
-            assert!(!is_alone(start, 0x2800, Some(head)), "{start:#x} {head:#x}");
+        let part = 2 * page + page / 2;
+        assert!(is_alone(start + 16, part, Some(3 * page + 2)));
+        assert!(is_alone(start + page, page + page / 2, Some(2 * page + 0x12)));
+        let others = [(16, 3 * page + 1), (32, 3 * page - 16 + 2), (16, 2 * page + 2), (16, 3 * page + page / 2 + 2)];
+        for (offset, head) in others {
+            assert!(!is_alone(start + offset, part, Some(head)), "{offset:#x} {head:#x}");
         }
     }
 
