@@ -23,7 +23,7 @@ import glibc_floor
 SHIM = Path(__file__).resolve().parent
 NO_CARGO = "install Rust 1.88 or newer (https://rustup.rs), or your distribution's cargo"
 NO_COMPILER = "install a C compiler (gcc or clang)"
-NO_CROSS_COMPILER = "install a cross compiler (Debian's gcc-{machine}-linux-gnu)"
+NO_CROSS_COMPILER = "install a cross compiler (Debian's gcc-aarch64-linux-gnu and libc6-dev-arm64-cross)"
 NO_STANDARD_LIBRARY = (
     "Rust has no standard library for {triple} here: rustup target add {triple}, or, with Debian's own Rust of 1.88 or newer, "
     "dpkg --add-architecture arm64 and apt-get install libstd-rust-dev:arm64"
@@ -70,7 +70,7 @@ class Target:
         if self.triple is None:
             return tool(variable, native, hint)
         name = f"{self.machine}-linux-gnu-{cross}"
-        return tool(f"{variable}_{self.variable}", name, NO_CROSS_COMPILER.format(machine=self.machine))
+        return tool(f"{variable}_{self.variable}", name, NO_CROSS_COMPILER)
 
     def require(self) -> None:
         """Raises BuildError where something is missing that the target needs."""
