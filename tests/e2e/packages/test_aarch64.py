@@ -138,7 +138,10 @@ def test_it_holds_the_shim_without_the_redirecting_library(unpacked: Path) -> No
     assert set(elf_files(unpacked)) == native - {shim_library.REDIRECT}
     for path in elf_files(unpacked).values():
         with path.open("rb") as file:
-            assert ELFFile(file).header["e_machine"] == "EM_AARCH64", path.name
+            elf = ELFFile(file)
+            assert elf.header["e_machine"] == "EM_AARCH64", path.name
+            # Kernels with pages of up to 64 KiB can load it.
+            assert {each["p_align"] for each in elf.iter_segments("PT_LOAD")} == {64 << 10}, path.name
 
 
 def test_no_newer_glibc_is_needed(unpacked: Path) -> None:
