@@ -63,10 +63,19 @@ test-vm: install
 	@test -x .cache/vhost/bin/vhost-device-vsock || cargo install --quiet --locked --version 0.3.0 --root .cache/vhost vhost-device-vsock || true
 	$(BIN)/python -m pytest -m vm tests/e2e/test_vm.py tests/e2e/test_vm_vsock.py $(PYTEST_ARGS)
 
+# A cross compiler for AArch64, and Rust's standard library for it where rustup is Rust's installer.
+CROSS = $(call NEEDS,aarch64-linux-gnu-gcc,gcc-aarch64-linux-gnu libc6-dev-arm64-cross); \
+        ! command -v rustup >/dev/null || rustup --quiet target add aarch64-unknown-linux-gnu || true
+
 packages: install
+	@$(CROSS)
 	@$(BIN)/python -m farlane.frontend.devtools.packages dist $(PACKAGES)
 
 test-packages: install
+	@$(CROSS)
+	@$(call NEEDS,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu)
+	@$(call NEEDS,qemu-aarch64-static,qemu-user-static)
+	@$(call NEEDS,qemu-system-aarch64,qemu-system-arm)
 	@$(call NEEDS,debootstrap,debootstrap)
 	@$(call NEEDS,lintian,lintian)
 	@$(call NEEDS,qemu-system-x86_64,qemu-system-x86)

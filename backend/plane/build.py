@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--debug", action="store_true", help="unoptimized, with debugging symbols")
     arguments = parser.parse_args()
     try:
-        cargo.tool("CARGO", "cargo", cargo.NO_CARGO)
+        cargo.NATIVE.require()
         built = cargo.rustc("plane_binding", "dev" if arguments.debug else "release", *cargo.floor())
     except cargo.BuildError as error:
         print(f"build.py: {error}", file=sys.stderr)

@@ -30,15 +30,16 @@ def require_tools(release: str) -> None:
 
 
 class Archive:
-    """A release's packages, as files below `folder`.
+    """A release's packages for one architecture (Debian's name), as files below `folder`.
 
     Raises:
         Unavailable: by every method, when a download fails.
     """
 
-    def __init__(self, release: str, folder: Path) -> None:
+    def __init__(self, release: str, folder: Path, architecture: str = "amd64") -> None:
         require_tools(release)
         self.release = release
+        self._architecture = architecture
         self._apt = folder / "apt"
         self._listed = False
 
@@ -90,7 +91,8 @@ class Archive:
             "Dir::State": self._apt / "state",
             "Dir::State::status": self._apt / "status",
             "Dir::Cache": self._apt / "cache",
-            "APT::Architecture": "amd64",
+            "APT::Architecture": self._architecture,
+            "APT::Architectures": self._architecture,
             "APT::Update::Error-Mode": "any",
             "APT::Sandbox::User": "root",
         }

@@ -68,12 +68,12 @@ def _make(image: GuestImage, folder: Path) -> None:
         ("dev", "proc", "sys", "tmp", "etc", "run", "lib64", "lib/modules", "demo", "disk")
     )
     content["init"] = INIT
-    content["bin/busybox"] = _found(unpacked, "busybox")
+    content["bin/busybox"] = found(unpacked, "busybox")
     for library in LIBRARIES:
-        content[f"lib/{MULTIARCH}/{library}"] = _found(unpacked, library)
+        content[f"lib/{MULTIARCH}/{library}"] = found(unpacked, library)
     content["lib64/ld-linux-x86-64.so.2"] = content[f"lib/{MULTIARCH}/ld-linux-x86-64.so.2"]
     for number, name in enumerate(MODULES):
-        content[f"lib/modules/{number:02}-{name}.ko"] = _module(modules, name)
+        content[f"lib/modules/{number:02}-{name}.ko"] = module(modules, name)
     content["etc/hosts"] = b"127.0.0.1 localhost\n10.0.2.2 host\n"
     content["etc/passwd"] = b"root:x:0:0:root:/:/bin/sh\n"
     partial = image.root.with_suffix(".new")
@@ -82,21 +82,21 @@ def _make(image: GuestImage, folder: Path) -> None:
     shutil.rmtree(unpacked)
 
 
-def _found(root: Path, name: str) -> Path:
+def found(root: Path, name: str) -> Path:
     """A file of the packages, whatever folder they have it in; links are followed."""
-    found = [path for path in root.rglob(name) if path.is_file() and ("lib" in path.parts or "bin" in path.parts)]
-    if not found:
-        raise debian.Unavailable(f"the packages of Debian {RELEASE} have no {name}")
-    return found[0].resolve()
+    files = [path for path in root.rglob(name) if path.is_file() and ("lib" in path.parts or "bin" in path.parts)]
+    if not files:
+        raise debian.Unavailable(f"Debian's packages that are unpacked in {root} have no {name}")
+    return files[0].resolve()
 
 
-def _module(modules: Path, name: str) -> bytes:
+def module(modules: Path, name: str) -> bytes:
     """A module of the kernel's, unpacked. Of a name "-" and "_" are the same."""
     for path in modules.rglob("*.ko*"):
         if path.name.partition(".ko")[0].replace("-", "_") == name:
             content = path.read_bytes()
             return {".xz": lzma.decompress, ".gz": gzip.decompress}.get(path.suffix, bytes)(content)
-    raise debian.Unavailable(f"the kernel of Debian {RELEASE} has no module {name}")
+    raise debian.Unavailable(f"the kernel with {modules} has no module {name}")
 
 
 def write_archive(target: Path, content: Mapping[str, Path | bytes | None], executable: Iterable[str] = ()) -> None:

@@ -1,7 +1,7 @@
 // Functions that glibc 2.28 has no symbol for (glibc_floor.py): they are linked into what calls them, and seen by nothing else.
 //
-// Before glibc 2.33 a program had the stat functions in itself. On x86-64 the kernel's structure is the C library's. OWN_STAT: what this
-// is linked into defines stat and stat64 itself.
+// Before glibc 2.33 a program had the stat functions in itself. On x86-64 and AArch64 the kernel's structure is the C library's. OWN_STAT:
+// what this is linked into defines stat and stat64 itself.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,14 +16,14 @@ int floor_fstat64(int file, void *status) { return (int)syscall(SYS_fstat, file,
 
 #ifndef OWN_STAT
 HIDDEN int floor_stat(const char *path, void *status) __asm__("stat");
-int floor_stat(const char *path, void *status) { return (int)syscall(SYS_stat, path, status); }
+int floor_stat(const char *path, void *status) { return (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0); }
 
 HIDDEN int floor_stat64(const char *path, void *status) __asm__("stat64");
-int floor_stat64(const char *path, void *status) { return (int)syscall(SYS_stat, path, status); }
+int floor_stat64(const char *path, void *status) { return (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0); }
 
 #endif
 HIDDEN int floor_lstat64(const char *path, void *status) __asm__("lstat64");
-int floor_lstat64(const char *path, void *status) { return (int)syscall(SYS_lstat, path, status); }
+int floor_lstat64(const char *path, void *status) { return (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW); }
 
 HIDDEN int floor_fstatat64(int folder, const char *path, void *status, int flags) __asm__("fstatat64");
 int floor_fstatat64(int folder, const char *path, void *status, int flags) {

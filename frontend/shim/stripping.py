@@ -10,7 +10,11 @@ import subprocess
 from pathlib import Path
 
 
-def copy(source: Path, target: Path) -> None:
-    """A library or a program. Raises CalledProcessError, FileNotFoundError: there is no strip."""
+def copy(source: Path, target: Path, strip: str = "strip") -> None:
+    """A library or a program. Raises CalledProcessError, FileNotFoundError: there is no strip.
+
+    Args:
+        strip: the program, which is another one for another kind of machine.
+    """
     shutil.copy(source, target)
-    subprocess.run(["strip", "--strip-unneeded", "--remove-section=.comment", str(target)], check=True)
+    subprocess.run([strip, "--strip-unneeded", "--remove-section=.comment", str(target)], check=True)

@@ -3,6 +3,7 @@
 - wheels.py: the sdist, and the wheel that is built from it
 - debian_package.py: how a Debian package is written, so that the same files give the same bytes
 - guest.py: farlane-guest, the shim and its launcher
+- cross.py: these for AArch64, built by a cross compiler
 - host.py: farlane-host, a host with all it needs but Python, and its systemd unit
 - sbom.py: what is in them (CycloneDX)
 - __main__.py: all of them

@@ -1,6 +1,8 @@
 """`make packages`: the sdist, the wheel, the Debian packages and their SBOMs.
 
-Usage: python -m farlane.frontend.devtools.packages FOLDER [sdist] [wheel] [guest] [host]    (default: all)
+Usage: python -m farlane.frontend.devtools.packages FOLDER [sdist] [wheel] [guest] [guest-arm64] [host]    (default: all)
+
+Where nothing is named, guest-arm64 is left out with a line where what builds it is missing.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from farlane.frontend.devtools.packages import guest, host, sbom, version, wheels
+from farlane.frontend.devtools.packages import cross, guest, host, sbom, version, wheels
 
-WHAT = ("sdist", "wheel", "guest", "host")
+WHAT = ("sdist", "wheel", "guest", "guest-arm64", "host")
 
 
 def build(target: Path, what: tuple[str, ...]) -> Iterator[Path]:
@@ -30,6 +32,8 @@ def build(target: Path, what: tuple[str, ...]) -> Iterator[Path]:
     yield document
     if "guest" in what:
         yield guest.build(wheel, target)
+    if "guest-arm64" in what:
+        yield guest.build_arm64(sdist, guest.launchers_help(wheel), target)
     if "host" in what:
         for release in host.RELEASES:
             yield host.build(wheel, release, target)
@@ -43,8 +47,17 @@ def main() -> int:
     if platform.machine() != "x86_64":
         print("farlane: packages are made on x86-64 only", file=sys.stderr)
         return 2
+    wanted = tuple(what) or WHAT
     try:
-        for path in build(Path(folder).absolute(), tuple(what) or WHAT):
+        if "guest-arm64" in wanted:
+            cross.require()
+    except cross.Unavailable as reason:
+        print(f"farlane: farlane-guest for arm64 is left out: {reason}", file=sys.stderr)
+        if what:
+            return 1
+        wanted = tuple(each for each in WHAT if each != "guest-arm64")
+    try:
+        for path in build(Path(folder).absolute(), wanted):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             print(f"{path}  {path.stat().st_size:,} bytes  sha256 {digest}", flush=True)
     except subprocess.CalledProcessError as error:

@@ -32,6 +32,7 @@ class Recipe:
         scripts: of the maintainer, by name (postinst, ...).
         settings: absolute paths of files that an upgrade leaves as the user has changed them.
         compression: of `dpkg-deb -Z` and its level.
+        architecture: Debian's name of the kind of machine.
     """
 
     name: str
@@ -44,11 +45,12 @@ class Recipe:
     scripts: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     compression: tuple[str, ...] = ("-Zxz",)
+    architecture: str = "amd64"
 
 
 def build(recipe: Recipe, fill: Callable[[Path], None], target: Path) -> Path:
     """Writes the package, with what `fill` puts into a folder, and returns its path."""
-    package = target / f"{recipe.name}_{recipe.version}_amd64.deb"
+    package = target / f"{recipe.name}_{recipe.version}_{recipe.architecture}.deb"
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="farlane-package-") as folder:
         tree = Path(folder) / "tree"
@@ -58,7 +60,7 @@ def build(recipe: Recipe, fill: Callable[[Path], None], target: Path) -> Path:
         control = [
             f"Package: {recipe.name}",
             f"Version: {recipe.version}",
-            "Architecture: amd64",
+            f"Architecture: {recipe.architecture}",
             f"Maintainer: {MAINTAINER}",
             f"Installed-Size: {kilobytes}",
             f"Depends: {recipe.depends}",

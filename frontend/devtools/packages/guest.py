@@ -1,4 +1,4 @@
-"""The Debian package farlane-guest, from the wheel's libraries.
+"""The Debian package farlane-guest, from the wheel's libraries; for AArch64 (arm64) from those that cross.py builds.
 
 It holds the shim in /usr/lib/farlane, /usr/bin/farlane-run and its manual page: what a guest needs besides a C library. Nothing changes for programs that are
 started without the launcher: the loader's configuration is an example in /usr/share/doc. Needs dpkg-deb.
@@ -7,12 +7,14 @@ started without the launcher: the loader's configuration is an example in /usr/s
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from farlane.frontend import shim_library
 from farlane.frontend.devtools import manual
-from farlane.frontend.devtools.packages import debian_package, sbom, version
+from farlane.frontend.devtools.packages import cross, debian_package, sbom, version
 from farlane.frontend.devtools.packages.debian_package import Recipe
 
 NAME = "farlane-guest"
@@ -48,6 +50,22 @@ farlane-guest: initial-upload-closes-no-bugs
 
 def build(wheel: Path, target: Path) -> Path:
     """Writes the package into a folder, and returns its path."""
+    return _build(_of_wheel(wheel), launchers_help(wheel), "amd64", sbom.TARGET, target)
+
+
+def build_arm64(sdist: Path, said: str, target: Path) -> Path:
+    """Writes the package for AArch64 into a folder, and returns its path.
+
+    Args:
+        said: what a launcher that runs here prints for `--help` (`launchers_help`).
+
+    Raises:
+        Unavailable: a cross compiler or Rust's standard library for AArch64 is missing.
+    """
+    return _build(cross.build(sdist), said, "arm64", cross.TARGET, target)
+
+
+def _build(files: Mapping[str, bytes], said: str, architecture: str, triple: str, target: Path) -> Path:
     recipe = Recipe(
         name=NAME,
         version=version(),
@@ -56,26 +74,35 @@ def build(wheel: Path, target: Path) -> Path:
         description=DESCRIPTION,
         news="The shim and its launcher.",
         overrides=OVERRIDES,
+        architecture=architecture,
     )
-    return debian_package.build(recipe, lambda tree: _fill(tree, wheel), target)
+    return debian_package.build(recipe, lambda tree: _fill(tree, files, said, triple), target)
 
 
-def _fill(tree: Path, wheel: Path) -> None:
+def _of_wheel(wheel: Path) -> Mapping[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        names = (name for name in archive.namelist() if name.startswith(IN_WHEEL))
+        return {name.removeprefix(IN_WHEEL): archive.read(name) for name in names}
+
+
+def launchers_help(wheel: Path) -> str:
+    """What the wheel's launcher prints for `--help`."""
+    with tempfile.TemporaryDirectory(prefix="farlane-launcher-") as folder:
+        launcher = Path(folder) / shim_library.LAUNCHER
+        launcher.write_bytes(_of_wheel(wheel)[launcher.name])
+        launcher.chmod(0o755)
+        return subprocess.run([launcher, "--help"], check=True, capture_output=True, text=True).stdout
+
+
+def _fill(tree: Path, files: Mapping[str, bytes], said: str, triple: str) -> None:
     libraries, programs = tree / LIBRARY_FOLDER, tree / "usr/bin"
     libraries.mkdir(parents=True)
     programs.mkdir()
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            file = name.removeprefix(IN_WHEEL)
-            if file == shim_library.LAUNCHER:
-                (programs / file).write_bytes(archive.read(name))
-                (programs / file).chmod(0o755)
-            elif name.startswith(IN_WHEEL):
-                (libraries / file).write_bytes(archive.read(name))
-    said = subprocess.run(
-        [programs / shim_library.LAUNCHER, "--help"], check=True, capture_output=True, text=True
-    ).stdout
+    for name, content in files.items():
+        (libraries / name).write_bytes(content)
+    launcher = (libraries / shim_library.LAUNCHER).rename(programs / shim_library.LAUNCHER)
+    launcher.chmod(0o755)
     debian_package.write_page(tree, f"{shim_library.LAUNCHER}.1", manual.launcher_page(said))
     documents = tree / "usr/share/doc" / NAME
     debian_package.write(documents / "examples/farlane.conf", LOADER_EXAMPLE)
-    debian_package.write(documents / "sbom.cdx.json", sbom.document(NAME, sbom.crates()))
+    debian_package.write(documents / "sbom.cdx.json", sbom.document(NAME, sbom.crates(triple)))

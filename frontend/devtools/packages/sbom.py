@@ -23,9 +23,9 @@ BUILT = ("farlane_core", "redirect", "nvml", "farlane-run", "plane_binding")
 TARGET = "x86_64-unknown-linux-gnu"
 
 
-def crates() -> Iterator[Component]:
-    """Those of others that are compiled into the shim, the launcher and the plane."""
-    command = ["cargo", "tree", "--locked", "--edges", "normal,no-proc-macro", "--target", TARGET, "--prefix", "none"]
+def crates(target: str = TARGET) -> Iterator[Component]:
+    """Those of others that are compiled into the shim, the launcher and the plane. `target` is Rust's name of what is built for."""
+    command = ["cargo", "tree", "--locked", "--edges", "normal,no-proc-macro", "--target", target, "--prefix", "none"]
     command += ["--no-dedupe", "--format", "{p}|{l}", *(word for name in BUILT for word in ("--package", name))]
     done = subprocess.run(command, cwd=ROOT / "frontend/shim", check=True, capture_output=True, text=True)
     for line in sorted(set(done.stdout.splitlines())):

@@ -200,7 +200,7 @@ def test_build_says_what_is_missing(missing: str, hint: str, tmp_path: Path) -> 
     """Runs a copy of build.py, so that a build that does go on writes elsewhere."""
     (tmp_path / "shim").mkdir()
     script = tmp_path / "shim/build.py"
-    for name in ("build.py", "cargo.py", "glibc_floor.py", "glibc_floor.c"):
+    for name in ("build.py", "cargo.py", "glibc_floor.py", "glibc_floor.c", "stripping.py"):
         (tmp_path / "shim" / name).write_text((ROOT / "frontend/shim" / name).read_text())
     true = {"CARGO": "true", "CC": "true"}
     (tmp_path / "shim/target/release").mkdir(parents=True)

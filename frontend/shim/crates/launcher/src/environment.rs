@@ -21,7 +21,8 @@ const DRIVER: &str = "libcuda.so.1";
 const RUNTIMES: [&str; 2] = ["12", "13"];
 /// Lists of the loader's that name our files.
 const LISTS: [&str; 3] = ["LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT"];
-const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+const LOADER: &str =
+    if cfg!(target_arch = "aarch64") { "/lib/ld-linux-aarch64.so.1" } else { "/lib64/ld-linux-x86-64.so.2" };
 
 type Variables = BTreeMap<OsString, OsString>;
 

@@ -21,6 +21,8 @@ const FATBIN_SECTIONS: [&str; 2] = [".nv_fatbin", ".nvFatBinSegment"];
 const INTERNAL: &[u8] = b"\0libcudart_static_";
 const PUBLIC: &[u8] = b"\0__cudaRegisterFatBinary\0";
 const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+/// Whether a runtime that is linked into a program is redirected to ours (crates/redirect).
+const REDIRECTS: bool = cfg!(target_arch = "x86_64");
 /// DF_1_PIE
 const FLAG_EXECUTABLE: u64 = 0x0800_0000;
 const EXECUTABLE: u16 = 2;
@@ -137,6 +139,16 @@ pub fn require_interceptable(path: &Path, program: &Program, interop: bool) -> R
         let message =
             format!("{shown} is fully static (nvcc -Xcompiler -static), so no library can be preloaded into it");
         return Err(UserError::new(message).advice("Link it with the shared C library.").status(NOT_EXECUTABLE));
+    }
+    if program.static_runtime && !interop && !REDIRECTS {
+        let message = format!(
+            "{shown} has the CUDA runtime linked into it, and on this kind of processor that runtime must run as it is, \
+             which is switched off"
+        );
+        return Err(UserError::new(message).advice(
+            "Switch it on with FARLANE_INTEROP=1 (docs/explanation/interoperability.md says what it means), or rebuild \
+             the program with `nvcc -cudart shared`.",
+        ));
     }
     if program.stripped && !interop {
         let message = format!(

@@ -21,6 +21,7 @@ pub use ranges::Range;
 
 use crate::managed;
 use crate::memory::Addresses;
+use crate::page;
 use crate::types::{HOST_ALLOC_MAPPED, HOST_ALLOC_PORTABLE, HOST_ALLOC_WRITE_COMBINED};
 use ranges::{Pinned, Place};
 use session::call::{Error, Outcome};
@@ -143,7 +144,7 @@ fn reach(address: usize) -> Outcome<bool> {
         return Ok(range.place == Place::Reached);
     }
     work::complete_copies(range.start, range.size)?;
-    managed::adopt(range.start, range.size.next_multiple_of(placed::PAGE))?;
+    managed::adopt(range.start, range.size.next_multiple_of(page::size()))?;
     if let Some(range) = pinned_mut().0.get_mut(&range.start) {
         range.place = Place::Reached;
     }

@@ -22,6 +22,7 @@ pub mod memory;
 pub mod module;
 pub mod occupancy;
 pub mod ownership;
+mod page;
 pub mod stream;
 pub mod testing;
 pub mod texture;

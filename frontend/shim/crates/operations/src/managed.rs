@@ -28,7 +28,8 @@ pub use mirror::{device_address, end as end_mirror, map_to_host_address, meets a
 pub use region::Kind;
 
 use crate::memory::addresses;
-use region::{Region, PAGE};
+use crate::page;
+use region::Region;
 use session::call::{Error, Outcome};
 use session::work::{self};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,10 +111,10 @@ pub fn range(address: usize) -> Option<(usize, usize)> {
 pub fn allocate(size: usize, kind: Kind) -> Outcome<*mut u8> {
     faults::install()?;
     // The allocator packs small allocations; a region needs pages of its own.
-    let bytes = size.checked_next_multiple_of(PAGE).ok_or(Error::MEMORY_ALLOCATION)?;
-    let whole = bytes.checked_add(PAGE).ok_or(Error::MEMORY_ALLOCATION)?;
+    let bytes = size.checked_next_multiple_of(page::size()).ok_or(Error::MEMORY_ALLOCATION)?;
+    let whole = bytes.checked_add(page::size()).ok_or(Error::MEMORY_ALLOCATION)?;
     let address = crate::memory::allocate(whole)? as usize;
-    let start = address.next_multiple_of(PAGE);
+    let start = address.next_multiple_of(page::size());
     let made = Region::map(start, bytes, kind, address).and_then(|mut region| {
         region.fresh()?;
         region.asked(size);
@@ -176,11 +177,11 @@ pub fn add_variables(places: &[(usize, usize)]) -> Outcome {
     places.sort_unstable();
     let mut at = 0;
     while at < places.len() {
-        let start = places[at].0 / PAGE * PAGE;
+        let start = places[at].0 / page::size() * page::size();
         let (mut end, mut ranges) = (start, Vec::new());
         while at < places.len() && (ranges.is_empty() || places[at].0 < end) {
             let (address, size) = places[at];
-            end = end.max((address + size).next_multiple_of(PAGE));
+            end = end.max((address + size).next_multiple_of(page::size()));
             ranges.push((address - start, size));
             at += 1;
         }

@@ -137,8 +137,11 @@ fn a_peer_that_dies_ends_a_send_into_a_full_ring() {
 fn child_of_a_fork(rings: Rings, address: *mut u8) -> i32 {
     let Rings { mut sender, mut receiver, handle } = rings;
     let mut residency = 0;
+    // SAFETY: it has no preconditions.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let place = (address as usize / page * page) as *mut libc::c_void;
     // SAFETY: asks about an address; writes one byte, which is this function's.
-    let mapped = unsafe { libc::mincore((address as usize & !4095) as *mut libc::c_void, 1, &raw mut residency) } == 0;
+    let mapped = unsafe { libc::mincore(place, 1, &raw mut residency) } == 0;
     let used = [
         sender.try_send(&[b"x"]).err(),
         sender.write(&[], None).err(),
@@ -149,10 +152,9 @@ fn child_of_a_fork(rings: Rings, address: *mut u8) -> i32 {
     handle.interrupt();
     handle.close_in_child();
     // Something else may lie at the addresses now; dropping the rings must leave it alone.
-    let place = (address as usize & !4095) as *mut libc::c_void;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: a new mapping, where nothing is.
-    let other = unsafe { libc::mmap(place, 4096, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    let other = unsafe { libc::mmap(place, page, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     drop((sender, receiver, handle));
     // SAFETY: as above.
     let kept = unsafe { libc::mincore(place, 1, &raw mut residency) } == 0;

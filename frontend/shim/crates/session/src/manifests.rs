@@ -138,6 +138,9 @@ static OBJECTS: AtomicU64 = AtomicU64::new(0);
 static LOOPS: AtomicU32 = AtomicU32::new(0);
 static SLICES: AtomicU64 = AtomicU64::new(0);
 
+/// The analyzer reads machine code of x86-64 alone, and only there calls have sites (`frame`).
+const APPLY: bool = cfg!(target_arch = "x86_64");
+
 /// Whether sites are looked up at all.
 #[inline]
 pub fn active() -> bool {
@@ -162,7 +165,8 @@ pub fn counts() -> [(&'static str, u64); 4] {
 /// Before the handshake: finds the objects that call CUDA and their manifests; the answer is for Hello, and for
 /// `put_to_use`.
 pub fn prepare(mode: Mode) -> (Vec<client::Object>, Vec<Pending>) {
-    if mode != Mode::Loops || std::env::var_os("FARLANE_MANIFESTS").is_some_and(|folder| folder == "off") {
+    let off = || std::env::var_os("FARLANE_MANIFESTS").is_some_and(|folder| folder == "off");
+    if mode != Mode::Loops || !APPLY || off() {
         return (Vec::new(), Vec::new());
     }
     ACTIVE.store(true, Release);

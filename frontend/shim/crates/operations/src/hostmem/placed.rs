@@ -10,12 +10,12 @@
 //! meanwhile, `hostmem::reach` holds it for writing.
 
 use crate::memory::Addresses;
+use crate::page;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub const PAGE: usize = 4096;
 /// From here on huge pages may back it.
 const LARGE: usize = 2 << 20;
 
@@ -94,7 +94,7 @@ pub fn change() -> RwLockWriteGuard<'static, ()> {
 
 /// Whole pages at an address of the window; `None` where there is no room, or where this process has something else.
 pub fn map(addresses: &Addresses, size: usize) -> Option<*mut u8> {
-    let bytes = size.checked_next_multiple_of(PAGE)?;
+    let bytes = size.checked_next_multiple_of(page::size())?;
     if let Some(start) = free_mappings().take(bytes) {
         return Some(start as *mut u8);
     }
@@ -103,7 +103,7 @@ pub fn map(addresses: &Addresses, size: usize) -> Option<*mut u8> {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE;
     // SAFETY: it replaces no mapping.
     let view = unsafe { libc::mmap(start as *mut c_void, bytes, access, flags, -1, 0) };
-    if view as usize == start && start % PAGE == 0 {
+    if view as usize == start && start % page::size() == 0 {
         if bytes >= LARGE {
             // SAFETY: mapped just now. A hint.
             unsafe { libc::madvise(view, bytes, libc::MADV_HUGEPAGE) };
@@ -122,7 +122,7 @@ pub fn map(addresses: &Addresses, size: usize) -> Option<*mut u8> {
 
 /// Ends what `map` made.
 pub fn unmap(addresses: &Addresses, start: usize, size: usize) {
-    let bytes = size.next_multiple_of(PAGE);
+    let bytes = size.next_multiple_of(page::size());
     if free_mappings().keep(start, bytes) {
         return;
     }
@@ -152,31 +152,32 @@ pub mod tests {
         let (window_base, memory_quota) = (0x4324_0000_0000, 1 << 30);
         let addresses =
             Addresses::new(&Welcome { window_base, window_size: 1 << 36, memory_quota, ..Welcome::default() });
-        let small = map(&addresses, 5000).unwrap();
+        let two_pages = page::size() + 1000;
+        let small = map(&addresses, two_pages).unwrap();
         let large = map(&addresses, MOST_FREE_MAPPING + 1).unwrap();
-        for (memory, size) in [(small, 5000), (large, MOST_FREE_MAPPING + 1)] {
+        for (memory, size) in [(small, two_pages), (large, MOST_FREE_MAPPING + 1)] {
             assert!(near(memory as usize) && any() && keep().is_some());
             // SAFETY: it has so many bytes.
             unsafe { memory.add(size - 1).write(7) };
             unmap(&addresses, memory as usize, size);
         }
-        assert_eq!(map(&addresses, 2 * PAGE), Some(small));
+        assert_eq!(map(&addresses, 2 * page::size()), Some(small));
         assert_eq!(map(&addresses, MOST_FREE_MAPPING + 1), Some(large), "the same address, mapped anew");
         // SAFETY: as above; new memory is zero.
         assert_eq!(unsafe { large.add(MOST_FREE_MAPPING).read() }, 0);
         unmap(&addresses, large as usize, MOST_FREE_MAPPING + 1);
-        unmap(&addresses, small as usize, 2 * PAGE);
+        unmap(&addresses, small as usize, 2 * page::size());
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
         let mut free_mappings = FreeMappings { starts: BTreeMap::new(), bytes: 0 };
-        assert!(!free_mappings.keep(1, MOST_FREE_MAPPING + PAGE));
+        assert!(!free_mappings.keep(1, MOST_FREE_MAPPING + page::size()));
         assert_eq!(
             (0..20).filter(|start| free_mappings.keep(*start, MOST_FREE_MAPPING)).count(),
             MOST_FREE / MOST_FREE_MAPPING
         );
-        assert_eq!((free_mappings.take(PAGE), free_mappings.take(MOST_FREE_MAPPING)), (None, Some(7)));
-        assert!(free_mappings.keep(30, PAGE));
+        assert_eq!((free_mappings.take(page::size()), free_mappings.take(MOST_FREE_MAPPING)), (None, Some(7)));
+        assert!(free_mappings.keep(30, page::size()));
     }
 }

@@ -12,9 +12,10 @@
 //! Locking: as in `managed`; the caller keeps copies away (`hostmem::placed::change`). The bounds of all mirrors are
 //! read without a lock.
 
-use super::region::{Region, PAGE};
+use super::region::Region;
 use super::{faults, regions, release};
 use crate::memory::addresses;
+use crate::page;
 use session::call::{Error, Outcome};
 use session::work::{self};
 use session::{log, mappings};
@@ -79,26 +80,28 @@ pub fn map_to_host_address(address: usize) -> Outcome {
 /// Whether the pages of `[start, start + size)` hold nothing else. `head` is the word before it, where there is one.
 fn is_alone(start: usize, size: usize, head: Option<usize>) -> bool {
     let end = start + size;
-    if start.is_multiple_of(PAGE) && end.is_multiple_of(PAGE) {
+    if start.is_multiple_of(page::size()) && end.is_multiple_of(page::size()) {
         return true;
     }
     // The C library's header of an allocation that is a mapping of its own: its size, up to the mapping's end, and the
     // bit that says so.
     let Some(head) = head else { return false };
     let (chunk, length) = (start - 2 * size_of::<usize>(), head & !7);
-    let first = chunk.is_multiple_of(PAGE) || start.is_multiple_of(PAGE);
-    head & 7 == 2 && first && chunk.checked_add(length).is_some_and(|last| last.is_multiple_of(PAGE) && last >= end)
+    let first = chunk.is_multiple_of(page::size()) || start.is_multiple_of(page::size());
+    head & 7 == 2
+        && first
+        && chunk.checked_add(length).is_some_and(|last| last.is_multiple_of(page::size()) && last >= end)
 }
 
 /// Registered memory becomes memory of both sides. The device gets its bytes before the next work.
 pub fn mirror(start: usize, size: usize) -> Outcome {
-    let first = start / PAGE * PAGE;
-    let bytes = (start + size).next_multiple_of(PAGE) - first;
+    let first = start / page::size() * page::size();
+    let bytes = (start + size).next_multiple_of(page::size()) - first;
     let frame = 0_u8;
     let own = (&raw const frame) as usize;
     let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Error::OPERATING_SYSTEM)?;
     let word = start.checked_sub(size_of::<usize>()).filter(|word| word.is_multiple_of(align_of::<usize>()));
-    let word = word.filter(|word| mappings::is_ordinary(&maps, word / PAGE * PAGE, PAGE));
+    let word = word.filter(|word| mappings::is_ordinary(&maps, word / page::size() * page::size(), page::size()));
     // SAFETY: it lies in a page that can be read.
     let head = word.map(|word| unsafe { (word as *const usize).read() });
     let own_pages = mappings::is_ordinary(&maps, first, bytes) && !(first..first + bytes).contains(&own);
@@ -110,7 +113,7 @@ pub fn mirror(start: usize, size: usize) -> Outcome {
         return Err(Error::NOT_SUPPORTED);
     }
     faults::install()?;
-    let whole = bytes + PAGE;
+    let whole = bytes + page::size();
     let raw = {
         let mut live = addresses()?.lock();
         let raw = live.allocator.allocate(whole as u64)?;
@@ -122,7 +125,7 @@ pub fn mirror(start: usize, size: usize) -> Outcome {
         raw as usize
     };
     let made = BOUNDS.set(first, first + bytes).and_then(|()| {
-        Region::take_over(start, size, raw.next_multiple_of(PAGE), raw).inspect_err(|_| BOUNDS.clear(first))
+        Region::take_over(start, size, raw.next_multiple_of(page::size()), raw).inspect_err(|_| BOUNDS.clear(first))
     });
     match made {
         Ok(region) => {
@@ -162,13 +165,17 @@ mod tests {
 
     #[test]
     fn memory_is_alone_in_whole_pages_and_in_a_mapping_of_the_c_library() {
-        assert!(is_alone(0x10000, 0x2000, None));
-        assert!(!is_alone(0x10000, 0x1800, None) && !is_alone(0x10010, 0x2000, None));
+        let page = page::size();
+        let start = 16 * page;
+        assert!(is_alone(start, 2 * page, None));
+        assert!(!is_alone(start, page + page / 2, None) && !is_alone(start + 16, 2 * page, None));
         // A mapping of three pages; the same with an aligned start; in the heap; too short; not up to a page's end.
-        assert!(is_alone(0x10010, 0x2800, Some(0x3002)));
-        assert!(is_alone(0x11000, 0x1800, Some(0x2012)));
-        for (start, head) in [(0x10010, 0x3001), (0x10020, 0x2ff2), (0x10010, 0x2002), (0x10010, 0x3802)] {
-            assert!(!is_alone(start, 0x2800, Some(head)), "{start:#x} {head:#x}");
+        let part = 2 * page + page / 2;
+        assert!(is_alone(start + 16, part, Some(3 * page + 2)));
+        assert!(is_alone(start + page, page + page / 2, Some(2 * page + 0x12)));
+        let others = [(16, 3 * page + 1), (32, 3 * page - 16 + 2), (16, 2 * page + 2), (16, 3 * page + page / 2 + 2)];
+        for (offset, head) in others {
+            assert!(!is_alone(start + offset, part, Some(head)), "{offset:#x} {head:#x}");
         }
     }
 

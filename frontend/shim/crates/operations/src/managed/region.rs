@@ -6,6 +6,7 @@
 mod mapping;
 
 use crate::memory::payloads::{self, Target};
+use crate::page;
 use client::Destination;
 use session::call::{Error, Outcome};
 use session::contexts;
@@ -14,7 +15,6 @@ use std::ffi::c_void;
 use tape::generated_operations as operation;
 use tape::MAX_TAIL_BYTES;
 
-pub const PAGE: usize = 4096;
 /// Fetched at a fault out of order, and at most, in pages.
 const FIRST_FETCH: usize = 16;
 const MOST_FETCH: usize = 4096;
@@ -102,7 +102,7 @@ impl Region {
             context: contexts::acting(),
             raw,
             second,
-            states: vec![state; length / PAGE],
+            states: vec![state; length / page::size()],
             ranges: vec![(0, length)],
             here: state != State::Device,
             reads: Order::default(),
@@ -171,7 +171,7 @@ impl Region {
             State::Dirty => libc::PROT_READ | libc::PROT_WRITE,
             State::Device => libc::PROT_NONE,
         };
-        protect(self.start + first * PAGE, count * PAGE, access)?;
+        protect(self.start + first * page::size(), count * page::size(), access)?;
         self.states[first..first + count].fill(state);
         self.here |= state != State::Device;
         Ok(())
@@ -192,7 +192,7 @@ impl Region {
     fn fetch(&mut self, first: usize, count: usize) -> Outcome {
         let _acting = contexts::act_for(self.context);
         let legacy = tracking()?.order.legacy.clone();
-        for (from, to) in self.parts(first * PAGE, (first + count) * PAGE) {
+        for (from, to) in self.parts(first * page::size(), (first + count) * page::size()) {
             let width = to - from;
             let destination = Destination { ptr: (self.second + from) as *mut u8, pitch: width, width, height: 1 };
             let (address, width) = ((self.device + from) as u64, width as u64);
@@ -208,7 +208,7 @@ impl Region {
 
     /// Makes the page of an address accessible.
     pub fn resolve(&mut self, address: usize, write: bool) -> Outcome {
-        let page = (address - self.start) / PAGE;
+        let page = (address - self.start) / page::size();
         if self.states[page] == State::Device {
             let wanted = self.reads.take(page, FIRST_FETCH, MOST_FETCH);
             let count = self.run(page, wanted, State::Device);
@@ -226,7 +226,7 @@ impl Region {
 
     /// Makes all pages of `[start, end)` accessible.
     pub fn touch(&mut self, start: usize, end: usize, write: bool) -> Outcome {
-        let (mut page, last) = ((start - self.start) / PAGE, (end - self.start).div_ceil(PAGE));
+        let (mut page, last) = ((start - self.start) / page::size(), (end - self.start).div_ceil(page::size()));
         let from = page;
         while page < last {
             let count = self.run(page, last - page, State::Device);
@@ -242,7 +242,7 @@ impl Region {
     }
 
     pub fn expect_reads(&mut self, length: usize) {
-        self.reads = Order { next: 0, step: (length / PAGE).clamp(FIRST_FETCH, MOST_FETCH) };
+        self.reads = Order { next: 0, step: (length / page::size()).clamp(FIRST_FETCH, MOST_FETCH) };
     }
 
     /// The device gets what the program has written; all pages are its own.
@@ -257,7 +257,7 @@ impl Region {
         let mut page = 0;
         while page < self.states.len() {
             let count = self.run(page, usize::MAX, State::Dirty);
-            for (from, to) in self.parts(page * PAGE, (page + count) * PAGE) {
+            for (from, to) in self.parts(page * page::size(), (page + count) * page::size()) {
                 for piece in (from..to).step_by(MAX_TAIL_BYTES) {
                     let length = MAX_TAIL_BYTES.min(to - piece);
                     let (address, width) = ((self.device + piece) as u64, length as u64);
@@ -283,30 +283,30 @@ mod tests {
     #[test]
     fn memory_is_seen_through_both_mappings_and_gone_afterwards() {
         let start = 0x4321_0000_0000;
-        let mut region = Region::map(start, 4 * PAGE, Kind::Managed, start).unwrap();
-        assert!(Region::map(start, PAGE, Kind::Managed, start).is_err());
+        let mut region = Region::map(start, 4 * page::size(), Kind::Managed, start).unwrap();
+        assert!(Region::map(start, page::size(), Kind::Managed, start).is_err());
         region.fresh().unwrap();
-        region.resolve(start + PAGE, true).unwrap();
+        region.resolve(start + page::size(), true).unwrap();
         // SAFETY: the page is writable, and so is the second mapping.
         unsafe {
-            (start as *mut u8).add(PAGE + 5).write(77);
-            assert_eq!((region.second as *const u8).add(PAGE + 5).read(), 77);
+            (start as *mut u8).add(page::size() + 5).write(77);
+            assert_eq!((region.second as *const u8).add(page::size() + 5).read(), 77);
             (region.second as *mut u8).write(3);
             assert_eq!((start as *const u8).read(), 3);
         }
         assert_eq!(region.states, [State::Shared, State::Dirty, State::Shared, State::Shared]);
         drop(region);
-        drop(Region::map(start, PAGE, Kind::Managed, start).unwrap());
+        drop(Region::map(start, page::size(), Kind::Managed, start).unwrap());
     }
 
     #[test]
     fn parts_are_what_belongs_to_the_region() {
         let start = 0x4322_0000_0000;
-        let mut region = Region::map(start, 3 * PAGE, Kind::Variable, start).unwrap();
-        region.set_ranges(vec![(8, 4), (100, PAGE), (2 * PAGE + 16, 8)]);
-        assert_eq!(region.parts(0, PAGE), [(8, 12), (100, PAGE)]);
-        assert_eq!(region.parts(PAGE, 2 * PAGE), [(PAGE, PAGE + 100)]);
-        assert_eq!(region.parts(2 * PAGE, 3 * PAGE), [(2 * PAGE + 16, 2 * PAGE + 24)]);
+        let mut region = Region::map(start, 3 * page::size(), Kind::Variable, start).unwrap();
+        region.set_ranges(vec![(8, 4), (100, page::size()), (2 * page::size() + 16, 8)]);
+        assert_eq!(region.parts(0, page::size()), [(8, 12), (100, page::size())]);
+        assert_eq!(region.parts(page::size(), 2 * page::size()), [(page::size(), page::size() + 100)]);
+        assert_eq!(region.parts(2 * page::size(), 3 * page::size()), [(2 * page::size() + 16, 2 * page::size() + 24)]);
     }
 
     #[test]

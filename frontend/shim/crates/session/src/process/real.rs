@@ -39,9 +39,12 @@ pub fn dlsym() -> *mut c_void {
     }
 }
 
+/// The version of glibc's first release for the processor.
+const FIRST: &CStr = if cfg!(target_arch = "aarch64") { c"GLIBC_2.17" } else { c"GLIBC_2.2.5" };
+
 /// A function of the loader's, by its version: the C library has it since 2.34, before that a library of its own.
 fn of_the_loader(place: *mut c_void, name: &CStr) -> *mut c_void {
-    [c"GLIBC_2.34", c"GLIBC_2.2.5"]
+    [c"GLIBC_2.34", FIRST]
         .into_iter()
         // SAFETY: strings that end with NUL.
         .map(|version| unsafe { libc::dlvsym(place, name.as_ptr(), version.as_ptr()) })

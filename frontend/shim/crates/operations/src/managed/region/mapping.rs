@@ -1,7 +1,8 @@
 //! How a region's two mappings come to be, and how they go: new memory, shared memory that is taken over, registered
 //! memory that is exchanged.
 
-use super::{protect, Kind, Region, State, PAGE};
+use super::{protect, Kind, Region, State};
+use crate::page;
 use session::call::{Error, Outcome};
 use session::log;
 use std::ffi::c_void;
@@ -47,8 +48,8 @@ impl Region {
     /// Exchanges the pages of `size` bytes of the program's for shared ones with the same bytes: all of it is new to
     /// the device.
     pub fn take_over(address: usize, size: usize, device: usize, raw: usize) -> Outcome<Self> {
-        let start = address / PAGE * PAGE;
-        let length = (address + size).next_multiple_of(PAGE) - start;
+        let start = address / page::size() * page::size();
+        let length = (address + size).next_multiple_of(page::size()) - start;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: new memory, anywhere.
@@ -122,12 +123,12 @@ mod tests {
 
     #[test]
     fn registered_pages_are_exchanged_and_given_back_with_their_bytes() {
-        let mut memory = vec![0_u8; 5 * PAGE];
+        let mut memory = vec![0_u8; 5 * page::size()];
         memory.fill(7);
         let address = memory.as_ptr() as usize + 100;
-        let mut region = Region::take_over(address, 3 * PAGE, 0x4323_0000_0000, 0).unwrap();
+        let mut region = Region::take_over(address, 3 * page::size(), 0x4323_0000_0000, 0).unwrap();
         let offset = address - region.start;
-        assert_eq!(region.ranges, [(offset, 3 * PAGE)]);
+        assert_eq!(region.ranges, [(offset, 3 * page::size())]);
         assert_eq!(region.mirrored(address + 5), Some(0x4323_0000_0005 + offset));
         // SAFETY: the second mapping is writable.
         unsafe { ((region.second + offset) as *mut u8).write(9) };
@@ -135,6 +136,6 @@ mod tests {
         region.give_back().unwrap();
         drop(region);
         memory[100] += 1;
-        assert_eq!((memory[100], memory[101], memory[5 * PAGE - 1]), (10, 7, 7));
+        assert_eq!((memory[100], memory[101], memory[5 * page::size() - 1]), (10, 7, 7));
     }
 }
