@@ -137,13 +137,19 @@ def give_up(address: int, core: int, page: int) -> None:
 
 @inlined
 def _leave_joined(address: int, number: int, core: int, page: int, last: int) -> None:
-    """An entry that `_join` put into a record made later than its last use gets a record of its own again."""
+    """An entry that `_join` put into a record made later than its last use goes back to one of that moment: to that of others that left, or to a new one."""
     s = state(address)
-    fresh = make_earlier(address, number, page, last >> REPLIES)
-    old = known(address, core, page)
-    for word in range(s.parameters[at.P_WORDS]):
-        heard = base_of(word) + at.R_HEARD
-        s.records[fresh, heard] = s.records[old, heard]
+    old, moment = known(address, core, page), last >> REPLIES
+    fresh = first_of(s, page)
+    while fresh >= 0 and (s.records[fresh, at.R_MADE] != moment or not _heard_the_same(s, core, False, fresh, old)):
+        fresh = next_of(s, fresh)
+    if fresh >= 0:
+        foreign(s, number, fresh)
+    else:
+        fresh = make_earlier(address, number, page, moment)
+        for word in range(s.parameters[at.P_WORDS]):
+            heard = base_of(word) + at.R_HEARD
+            s.records[fresh, heard] = s.records[old, heard]
     _move(address, s, number, core, old, fresh)
     if last & 7:
         use(address, core, fresh, 0, last & 7)
@@ -239,7 +245,10 @@ def _nothing_between(s: Any, core: int, moment: int, record: int) -> bool:
     """Whether an entry of a core that was used at a moment may count as used when the record was made: nothing of its set was in between."""
     if s.records[record, at.R_MADE] < moment or s.latest[core] > moment:
         return False
+    members, bit = bits_of(core, at.R_MEMBERS), 1 << (core & 63)
     earlier = before(s, record)
+    while earlier >= 0 and s.records[earlier, at.R_MADE] > moment and not s.records[earlier, members] & bit:
+        earlier = before(s, earlier)
     return earlier < 0 or s.records[earlier, at.R_MADE] <= moment
 
 
