@@ -23,7 +23,7 @@ R_MADE, R_PAGE, R_CHAIN, R_LINKS, R_WORDS = range(5)
 R_HEARD, R_MEMBERS, R_OWN, R_USED = range(4)
 R_FIELDS = 4
 BEFORE, AFTER = 32, (1 << 32) - 1  # of R_LINKS: how far up, and which bits
-NAMED = 2048  # chains of records by their pages' bits, in the order in which they were made; behind them the first free record, and how many have ever been in use
+NAMED = 8192  # chains of records by their pages' bits, in the order in which they were made; behind them the first free record, and how many have ever been in use
 A_FIRST, A_LAST = range(2)
 A_FREE, A_EVER = range(2)
 # Of a set: its records made first and last, and one before which no record has a member that does not hold its page itself; -1 for none

@@ -96,11 +96,23 @@ def take(address: int, core: int, page: int, shared: bool) -> None:
             make_room(address, number, word, bit)
         else:
             more(s, number, word, bit)
-        record = make(address, number, page)
-        s.records[record, bits_of(core, at.R_MEMBERS)] = bit
+        record = s.sets[number, at.S_LAST]
+        if record < 0 or not _as_good_as_new(s, core, page, record):
+            record = make(address, number, page)
+        s.records[record, bits_of(core, at.R_MEMBERS)] |= bit
     s.records[record, bits_of(core, at.R_OWN)] |= bit
     if shared and s.parameters[at.P_ROUTE] == at.CHEAPEST:
         s.in_shared[record, word] |= bit
+
+
+@inlined
+def _as_good_as_new(s: Any, core: int, page: int, record: int) -> bool:
+    """Whether a core's entry that is made now may count as made with the last record of its set: of the same page, and nothing was heard or used since."""
+    return (
+        s.records[record, at.R_PAGE] == page
+        and s.latest[core] <= s.records[record, at.R_MADE]
+        and heard_of_nobody(s, core, record)
+    )
 
 
 @inner
@@ -125,13 +137,19 @@ def give_up(address: int, core: int, page: int) -> None:
 
 @inlined
 def _leave_joined(address: int, number: int, core: int, page: int, last: int) -> None:
-    """An entry that `_join` put into a record made later than its last use gets a record of its own again."""
+    """An entry that `_join` put into a record made later than its last use goes back to one of that moment: to that of others that left, or to a new one."""
     s = state(address)
-    fresh = make_earlier(address, number, page, last >> REPLIES)
-    old = known(address, core, page)
-    for word in range(s.parameters[at.P_WORDS]):
-        heard = base_of(word) + at.R_HEARD
-        s.records[fresh, heard] = s.records[old, heard]
+    old, moment = known(address, core, page), last >> REPLIES
+    fresh = first_of(s, page)
+    while fresh >= 0 and (s.records[fresh, at.R_MADE] != moment or not _heard_the_same(s, core, False, fresh, old)):
+        fresh = next_of(s, fresh)
+    if fresh >= 0:
+        foreign(s, number, fresh)
+    else:
+        fresh = make_earlier(address, number, page, moment)
+        for word in range(s.parameters[at.P_WORDS]):
+            heard = base_of(word) + at.R_HEARD
+            s.records[fresh, heard] = s.records[old, heard]
     _move(address, s, number, core, old, fresh)
     if last & 7:
         use(address, core, fresh, 0, last & 7)
@@ -164,7 +182,7 @@ def _hear_taken(address: int, core: int, page: int) -> None:
                 s.records[record, bits_of(core, at.R_HEARD)] |= bit
                 members = s.records[record, base + at.R_MEMBERS]
                 without &= ~members
-                if word == core >> 6 and members == bit:
+                if word == core >> 6 and members & bit:
                     own = record
             record = next_of(s, record)
         if without == 0:
@@ -183,36 +201,42 @@ def _hear_taken(address: int, core: int, page: int) -> None:
 
 @inlined
 def _join(address: int, number: int, core: int, old: int, other: int) -> None:
-    """A core's own directory made its entry of a page sooner than those that have just heard of it. Where it alone has that record, and another one has heard of the same cores, the other one holds both."""
+    """Directories of cores that took a page made their entries sooner than those that have just heard of it. Where they alone have that record, and another one has heard of the same cores, the other one holds all."""
     s = state(address)
     p, page = s.parameters, s.records[old, at.R_PAGE]
-    bit, word = 1 << (core & 63), core >> 6
-    if not s.records[old, bits_of(core, at.R_OWN)] & bit:
-        return
-    for other_word in range(p[at.P_WORDS]):
-        if s.records[old, base_of(other_word) + at.R_MEMBERS] != (bit if other_word == word else 0):
+    alone = True
+    for word in range(p[at.P_WORDS]):
+        members = s.records[old, base_of(word) + at.R_MEMBERS]
+        if members != s.records[old, base_of(word) + at.R_OWN]:
             return
-    if other < 0 or not _heard_the_same(s, core, other, old):
+        alone = alone and members & ~(1 << (core & 63) if word == core >> 6 else 0) == 0
+    if other < 0 or not _heard_the_same(s, core, alone, other, old):
         other = first_of(s, page)
-        while other >= 0 and (other == old or not _heard_the_same(s, core, other, old)):
+        while other >= 0 and (other == old or not _heard_the_same(s, core, alone, other, old)):
             other = next_of(s, other)
         if other < 0:
             return
-    last = s.records[old, at.R_MADE] << REPLIES
-    if s.records[old, bits_of(core, at.R_USED)] & bit:
-        last = last_use(s, number, core, old)
-    _move(address, s, number, core, old, other)
-    if last & 7 or not _nothing_between(s, core, last >> REPLIES, other):
-        use(address, core, other, last >> REPLIES, last & 7)
+    made = s.records[old, at.R_MADE]
+    for word in range(p[at.P_WORDS]):
+        bits = s.records[old, base_of(word) + at.R_MEMBERS]
+        while bits != 0:
+            member, bit = word << 6 | lowest(bits), bits & -bits
+            bits &= bits - 1
+            last = made << REPLIES
+            if s.records[old, base_of(word) + at.R_USED] & bit:
+                last = last_use(s, number, member, old)
+            _move(address, s, number, member, old, other)
+            if last & 7 or not _nothing_between(s, member, last >> REPLIES, other):
+                use(address, member, other, last >> REPLIES, last & 7)
 
 
 @inlined
-def _heard_the_same(s: Any, core: int, one: int, other: int) -> bool:
-    """Of the cores that a core hears."""
+def _heard_the_same(s: Any, core: int, alone: bool, one: int, other: int) -> bool:
+    """Of the cores that a core hears; of all, unless it is alone."""
     difference = 0
     for word in range(s.parameters[at.P_WORDS]):
         heard = base_of(word) + at.R_HEARD
-        difference |= (s.records[one, heard] ^ s.records[other, heard]) & s.rings[core, 0, word]
+        difference |= (s.records[one, heard] ^ s.records[other, heard]) & (s.rings[core, 0, word] if alone else -1)
     return difference == 0
 
 
@@ -221,7 +245,10 @@ def _nothing_between(s: Any, core: int, moment: int, record: int) -> bool:
     """Whether an entry of a core that was used at a moment may count as used when the record was made: nothing of its set was in between."""
     if s.records[record, at.R_MADE] < moment or s.latest[core] > moment:
         return False
+    members, bit = bits_of(core, at.R_MEMBERS), 1 << (core & 63)
     earlier = before(s, record)
+    while earlier >= 0 and s.records[earlier, at.R_MADE] > moment and not s.records[earlier, members] & bit:
+        earlier = before(s, earlier)
     return earlier < 0 or s.records[earlier, at.R_MADE] <= moment
 
 

@@ -1,6 +1,6 @@
 """Records: what all directories together know of a page, in sets by page. What happens to them: directory.py.
 
-A record is a page as those directories know it that made their entry of it at the same moment, its members: which cores they have heard of since, and for each member a bit where its own TLB holds the page, where
+A record is a page as those directories know it whose entries of it count as made at the same moment, its members: which cores they have heard of since, and for each member a bit where its own TLB holds the page, where
 its entry was used later than it was made, and where it knows that the shared TLB has the page. Bits of 64 directories are a word.
 
 A member's bitmap is what the record has heard, of the cores that this member hears (`rings`), and its own bit. An entry's place in the order of use is when its record was made, unless the entry was used since:

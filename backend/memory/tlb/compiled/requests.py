@@ -235,7 +235,9 @@ def remote(address: int, time: int, core: int, peer: int, page: int, slot: int) 
     reply = send(address, peer, core, start + p[at.P_PRIVATE_LATENCY])
     m, bounds = s.mshr[core], s.bounds[core]
     m[slot, at.M_AWAITED] -= 1
-    entry = in_private(p, s.private, peer, page)
+    entry = s.hints[peer, page & (at.HINTS - 1)]
+    if s.private[peer, at.PAGE, entry] != page:
+        entry = in_private(p, s.private, peer, page)
     if entry < 0:
         s.counts[at.N_PEER_MISSES] += 1
         m[slot, at.M_LAST] = max(m[slot, at.M_LAST], reply)
