@@ -144,11 +144,7 @@ class Functions:
     def loops(self, structure: Structure) -> dict[int, frozenset[int]]:
         """Header -> blocks, of a function's loops from which CUDA may be called."""
         calling = self.calling(structure.flow) if structure.loops else set()
-        return {
-            header: loop.blocks
-            for header, loop in structure.loops.items()
-            if not loop.blocks.isdisjoint(calling)
-        }
+        return {header: loop.blocks for header, loop in structure.loops.items() if not loop.blocks.isdisjoint(calling)}
 
     def call(self, state: State, callee: Callee, site: int, before: State) -> InnerCalls | None:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function.

@@ -144,12 +144,14 @@ def test_what_lies_behind_the_wanted_loops_is_not_executed(program: Program, mon
     (wanted,) = functions.loops(functions.structure(each))
     executed = counted(monkeypatch)
     found = functions.analysis(each, headers=frozenset({wanted}))
-    assert found is not None and wanted in found.result.headers
+    assert found is not None
+    assert wanted in found.result.headers
     own = executed.keys() & found.structure.flow.blocks.keys()
     assert own == found.structure.leading_to([wanted])
     assert len(own) < len(found.structure.flow.blocks) - 10
     whole = functions.analysis(each)
-    assert whole is not None and whole is not found and whole.result.end is not None
+    assert whole is not None
+    assert whole.result.end is not None
 
 
 def test_what_begins_in_doubt_is_given_up_at_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
