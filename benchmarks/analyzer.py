@@ -1,9 +1,10 @@
 """How long the analyzer takes, per program and per MB of code; and beside angr's CFGFast and LoopFinder on the same
 files.
 
-What slices take of it is printed, too. Three groups: tests/native, the golden corpus, and one large program, many of
-Thrust's algorithms (benchmarks/analyzer/large.cu), nearly all of whose code reaches CUDA; compiling that takes minutes,
-once. Two comparisons: graphs and loops alone, and the whole analysis (values, classes, trip counts, permissions besides) with
+What slices take of it is printed, too. Four groups: tests/native; every tenth of it as `nvcc` builds programs by default,
+with the runtime linked in; the golden corpus; and one large program, many of Thrust's algorithms
+(benchmarks/analyzer/large.cu), nearly all of whose code reaches CUDA; compiling that takes minutes, once. Of a program
+with the runtime in it both sizes are printed: the analyzer leaves the runtime's code out. Two comparisons: graphs and loops alone, and the whole analysis (values, classes, trip counts, permissions besides) with
 angr's graphs and loops.
 
 Every analysis runs in a process of its own, as `farlane analyze` does, and times itself without the start of Python and
@@ -30,7 +31,8 @@ from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.programs import Build, compile_program
 from farlane.frontend.devtools.toolchain import cache_folder, install
 
-GROUPS = ("tests/native", "corpus", "large")
+STATIC = "tests/native, every tenth, the runtime linked in"
+GROUPS = ("tests/native", STATIC, "corpus", "large")
 ROOT = Path(__file__).resolve().parents[1]
 ANGR = cache_folder() / "angr" / "venv" / "bin" / "python"
 COMPARED = ("induction", "reads", "callees", "cg", "streams_events", "templates_and_structs")
@@ -40,11 +42,13 @@ TYPICAL, PER_MEGABYTE, FASTER = 0.3, 5.0, 10.0  # the goals: seconds, seconds, t
 OURS = """
 import json, sys, time
 from pathlib import Path
+import farlane.analyzer.analysis.reading  # which `analyze` imports where a loop may hold a CUDA call
 from farlane.analyzer.analysis.program import analyze
 from farlane.analyzer.graph import control_flow
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.graph.structure import Structure
 from farlane.analyzer.loader import elf
+from farlane.analyzer.loader.sections import Tables
 from farlane.analyzer.machine.decoder import Decoder
 from farlane.analyzer.slices.extract import Extractor
 path = Path(sys.argv[1])
@@ -67,7 +71,9 @@ loops = {start: sorted(Structure(control_flow.build(program, start)).loops) for 
 graphs = time.process_time() - started
 parts = {part.start: start for start in loops for part in program.parts(start)}
 text = sum(len(segment.data) for segment in image.segments if segment.name == ".text")
-found = {"seconds": seconds, "slices": sliced, "graphs": graphs, "loops": loops, "parts": parts, "text": text, "described": len(report.loops), "skipped": len(report.skipped)}
+tables = Tables(path.read_bytes())
+whole = sum(section.size for section in tables.sections if section.name == ".text")
+found = {"seconds": seconds, "slices": sliced, "graphs": graphs, "loops": loops, "parts": parts, "text": text, "whole": whole, "described": len(report.loops), "skipped": len(report.skipped)}
 print(json.dumps(found))
 """
 
@@ -79,6 +85,8 @@ def programs(quick: bool) -> dict[str, dict[str, Path]]:
     for entry in registry.load(ROOT / "tests" / "native" / "registry.toml"):
         if not entry.helper and not entry.variant and "nvcc" in entry.compilers:
             found["tests/native"][entry.name] = Path(entry.compiled(toolchain, Build(3, "sm_75"))[0])
+            if len(found["tests/native"]) % 10 == 1:
+                found[STATIC][entry.name] = Path(entry.compiled(toolchain, Build(3, "sm_75", cudart="static"))[0])
     for source in sorted((ROOT / "tests" / "golden" / "analyzer" / "corpus").glob("*.cu")):
         build = Build(2, "compute_75", flags=("-g",))
         found["corpus"][source.stem] = compile_program(toolchain, [source], source.stem, build)
@@ -111,7 +119,7 @@ def quantile(values: Iterable[float], share: float) -> float:
 def times(group: str, all_: dict[str, Path]) -> None:
     found = {name: [ours(path) for _ in range(RUNS)] for name, path in all_.items()}
     seconds = {name: statistics.median(run["seconds"] for run in runs) for name, runs in found.items()}
-    text = {name: runs[0]["text"] for name, runs in found.items()}
+    text = {name: runs[0]["whole"] for name, runs in found.items()}
     slowest = max(seconds, key=lambda name: seconds[name])
     typical, total = statistics.median(seconds.values()), sum(seconds.values()) / (sum(text.values()) / 1e6)
     described, size = sum(runs[0]["described"] for runs in found.values()), sum(text.values()) / 1e3
@@ -124,6 +132,11 @@ def times(group: str, all_: dict[str, Path]) -> None:
         f"  {sum(seconds.values()):.2f} s in all, {of_slices:.2f} s ({of_slices / sum(seconds.values()):.0%}) for slices;"
         f" {total:.1f} s per MB of .text   goal {PER_MEGABYTE} s: {verdict(total <= PER_MEGABYTE)}"
     )
+    own = sum(runs[0]["text"] for runs in found.values()) / 1e3
+    if own < size:
+        print(
+            f"  of the .text {own:.0f} KB are not the runtime's: {sum(seconds.values()) / own * 1e3:.1f} s per MB of these"
+        )
     print(f"  skipped functions: {sum(runs[0]['skipped'] for runs in found.values())}")
     if group == "large":
         for name, path in all_.items():

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from farlane.analyzer.flow.function import Analysis
 from farlane.analyzer.flow.summary import Functions
 from farlane.analyzer.graph.program import Program
 from farlane.analyzer.limits import AnalysisError, Budget
@@ -41,14 +40,14 @@ class SecondReading:
     """Of one binary.
 
     Args:
-        describe: reports a function's loops.
+        describe: reports those of a function's loops that are wanted, by their headers.
     """
 
     def __init__(
         self,
         program: Program,
         budget: Budget,
-        describe: Callable[[Functions, Analysis], Iterable[LoopReport]],
+        describe: Callable[[Functions, int, frozenset[int]], Iterable[LoopReport]],
     ) -> None:
         self._program, self._budget, self._describe = program, budget, describe
 
@@ -62,17 +61,17 @@ class SecondReading:
         wanting = dict.fromkeys(
             report.entry for report in reports if not report.described and _STAYS.isdisjoint(report.reasons)
         )
-        found = {report.header: report for entry in wanting for report in self._read(entry)}
+        found = {report.header: report for entry in wanting for report in self._read(entry, reports)}
         result = []
         for first in reports:
             second = None if first.described else found.get(first.header)
             result.append(first if second is None or not second.described else _put_in_place(first, second))
         return result
 
-    def _read(self, entry: int) -> list[LoopReport]:
+    def _read(self, entry: int, reports: Iterable[LoopReport]) -> list[LoopReport]:
+        wanted = frozenset(each.header for each in reports if each.entry == entry and not each.described)
         try:
-            analysis = self._functions.analysis(entry)
-            return [] if analysis is None else list(self._describe(self._functions, analysis))
+            return list(self._describe(self._functions, entry, wanted))
         except AnalysisError:
             return []  # what the first reading says stands
 

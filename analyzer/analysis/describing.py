@@ -210,6 +210,8 @@ class Describer:
 
     def _found_fixed(self, call: CudaCall) -> dict[str, Value]:
         function = self._functions.holding(call.site)
+        if function == self._flow.entry:
+            return self._analysis.arguments(call.site)
         own = None if function is None else self._functions.analysis(function)
         return own.arguments(call.site) if own else {}
 

@@ -7,7 +7,7 @@ analyzing a small program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from farlane.analyzer.analysis.assuming import SecondReading
 from farlane.analyzer.analysis.describing import Describer
@@ -37,17 +37,18 @@ def read(
             continue
         if not may_hold(functions, start):
             continue
-        analysis = functions.analysis(start)
+        analysis = functions.analysis(start, headers=_headers(functions, start))
         if analysis is None:
             skipped.append((name, functions.failed.get(start, "it calls itself")))
             continue
         try:
-            loops += _function(functions, prover, wholes, analysis, source, in_callees)
+            loops += _function(functions, prover, wholes, analysis, source, in_callees, analysis.structure.loops)
         except AnalysisError as error:
             skipped.append((name, str(error)))
 
-    def describe(again: Functions, analysis: Analysis) -> Iterable[LoopReport]:
-        return _function(again, prover, wholes, analysis, source, in_callees)
+    def describe(again: Functions, start: int, wanted: frozenset[int]) -> Iterable[LoopReport]:
+        analysis = again.analysis(start, headers=None if start in program.called else wanted)
+        return [] if analysis is None else _function(again, prover, wholes, analysis, source, in_callees, wanted)
 
     return Share(SecondReading(program, budget, describe).improved(loops), skipped)
 
@@ -61,13 +62,29 @@ def may_hold(functions: Functions, start: int) -> bool:
         structure = functions.structure(start)
     except AnalysisError:
         return True  # its analysis says why there is none
-    calling = functions.calling(structure.flow)
-    return any(not loop.blocks.isdisjoint(calling) for loop in structure.loops.values())
+    return bool(functions.loops(structure))
+
+
+def _headers(functions: Functions, start: int) -> frozenset[int] | None:
+    """Of the loops that are wanted of a function; None: it is called, so callers want the rest of it, too."""
+    if start in functions.program.called:
+        return None
+    try:
+        return frozenset(functions.loops(functions.structure(start)))
+    except AnalysisError:
+        return None  # its analysis says why there is none
 
 
 def _function(
-    functions: Functions, prover: Asking, wholes: Wholes, analysis: Analysis, source: Lines, in_callees: bool
+    functions: Functions,
+    prover: Asking,
+    wholes: Wholes,
+    analysis: Analysis,
+    source: Lines,
+    in_callees: bool,
+    wanted: Container[int],
 ) -> Iterable[LoopReport]:
+    """The loops of a function that are wanted, by their headers."""
     structure, result = analysis.structure, analysis.result
     remove_untaken(analysis, functions.values)
     final_values(analysis, functions.values)
@@ -76,6 +93,6 @@ def _function(
     hidden = functions.calling(structure.flow) & result.unknown_calls.keys() if structure.loops else set()
     for header in sorted(structure.loops):
         loop = structure.loops[header]
-        runs = any((latch, header) in result.executed for latch in loop.latches)
+        runs = header in wanted and any((latch, header) in result.executed for latch in loop.latches)
         if runs and any(block in result.calls or block in hidden for block in loop.blocks):
             yield Describer(functions, prover, wholes, analysis, loop, hidden).report(source.at(header), in_callees)

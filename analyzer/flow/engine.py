@@ -83,10 +83,9 @@ class Engine(Merging):
         self._nests = {loop.parent for loop in structure.loops.values()}
 
     def _begin(self) -> None:
-        """Forgets what was found, but for what is known of the phis."""
+        """Forgets what was found, but for where the phis stand and what is known of them."""
         self._incoming: dict[int, dict[int, State]] = {block: {} for block in self._flow.blocks}
         self._before: dict[int, State] = {}
-        self._phis, self._places, self._cells_met = set(), {}, {}
         self._entered: dict[int, dict[int, State]] = {}
         self._records: dict[int, Record] = {}
         # Block -> when it was merged last, what was looked at and its phis' inputs.
@@ -152,7 +151,7 @@ class Engine(Merging):
                 raise AnalysisError(f"{self._flow.name}: values do not converge")
             self._before[start] = state
             if visits[start] > 1 and start in self._nests:
-                self._restart(start, {start})
+                self._restart(start, entered=False)
             record = self._execute(self._flow.blocks[start], state.copy())
             if self._doubted and total <= young:
                 return False
@@ -166,10 +165,9 @@ class Engine(Merging):
         return True
 
     def _enter(self, header: int) -> None:
-        """A loop is entered with other values than before: what it made of the former ones is forgotten, its phis too.
+        """A loop is entered with other values than before: what it made of the former ones is forgotten.
 
         Otherwise its back edge still brings the former values, which meet the new ones in phis that mean nothing.
-        Terminates, because the loops around it keep their own phis.
         """
         loop = self._structure.loops.get(header)
         if loop is None:
@@ -180,25 +178,25 @@ class Engine(Merging):
             known.keys() != outside.keys()
             or any(state is not known[source] and not state.same(known[source]) for source, state in outside.items())
         ):
-            self._restart(header, set())
+            self._restart(header, entered=True)
         self._entered[header] = outside
 
-    def _restart(self, header: int, kept: set[int]) -> None:
-        """Forgets what a loop's blocks made of the state at its head, and the phis in all its blocks but some."""
+    def _restart(self, header: int, entered: bool) -> None:
+        """Forgets what a loop's blocks made of the state at its head; when the loop is `entered` anew, what its back
+        edges brought there, too.
+
+        The phis stay: less is known of the new values than of the former ones, so what differed then differs now. An
+        inner loop that had to find its phis again would take twice as long for each loop around it.
+        """
         loop = self._structure.loops[header]
         for block in loop.blocks:
             if block != header:
                 self._before.pop(block, None)
                 self._entered.pop(block, None)
-            if block != header or not kept:
+            if block != header or entered:
                 self._met.pop(block, None)
                 for source in [source for source in self._incoming[block] if source in loop.blocks]:
                     del self._incoming[block][source]
-        inside = loop.blocks - kept
-        self._phis = {place for place in self._phis if place[0] not in inside}
-        for block in inside:
-            self._places.pop(block, None)
-            self._cells_met.pop(block, None)
 
     def _collect(self) -> None:
         """Puts together what the last execution of each block found; those that no longer hold are made again."""

@@ -58,7 +58,7 @@ class Functions:
         self.memory.passed = kernels.of(program).sizes
         self.cuda = program.cuda
         self.failed: dict[int, str] = {}
-        self._known: dict[tuple[int, frozenset[int]], Analysis | None] = {}
+        self._known: dict[tuple[int, frozenset[int], frozenset[int] | None], Analysis | None] = {}
         self._computed = Computed(program, self.values, self._returned)
         self._active: list[int] = []
         self._quiet: dict[Callee, bool] = {}
@@ -66,20 +66,23 @@ class Functions:
         self._holding: dict[int, int | None] = {}
         self._circles = Circles(self.values, program.circles, self._anew, self._callee)
 
-    def analysis(self, start: int, codes: frozenset[int] = frozenset()) -> Analysis | None:
+    def analysis(
+        self, start: int, codes: frozenset[int] = frozenset(), headers: frozenset[int] | None = None
+    ) -> Analysis | None:
         """The analysis of a function; None when there is none, and `failed` says why.
 
         Args:
             codes: the registers in which it is given CUDA's error codes: each set of them is analyzed for itself.
+            headers: of the loops that alone are wanted; None: all that a caller wants to know, too.
         """
-        key = (start, codes)
+        key = (start, codes, headers)
         if key in self._known:
             return self._known[key]
         if start in self._active or len(self._active) >= MAXIMUM_DEPTH:
             return None
         self._active.append(start)
         try:
-            self._known[key] = self._analyze(start, codes)
+            self._known[key] = self._analyze(start, codes, headers)
         except AnalysisError as error:
             self.failed[start] = str(error)
             self._known[key] = None
@@ -110,32 +113,38 @@ class Functions:
             return is_cuda(callee.name)
         return self.program.owner.get(callee.address, callee.address) in self.cuda
 
-    def _analyze(self, start: int, codes: frozenset[int]) -> Analysis:
+    def _analyze(self, start: int, codes: frozenset[int], headers: frozenset[int] | None = None) -> Analysis:
         structure, plain = self.structure(start), build_plain(self.program, start)
         try:
-            return self._run(structure, codes)
+            return self._run(structure, codes, headers)
         except AnalysisError:
             if structure is plain:
                 raise
-        return self._run(plain, codes)  # copies may be too much where the loops with several entries were not
+        return self._run(plain, codes, headers)  # copies may be too much where the loops with several entries were not
 
-    def _run(self, structure: Structure, codes: frozenset[int]) -> Analysis:
-        wanted = self._wanted(structure)
+    def _run(self, structure: Structure, codes: frozenset[int], headers: frozenset[int] | None) -> Analysis:
+        wanted = self._wanted(structure, headers)
         return Analysis(
             structure, Engine(structure, self.memory, self.call, self.quiet, self.guessed, codes, wanted).run()
         )
 
-    def _wanted(self, structure: Structure) -> set[int]:
+    def _wanted(self, structure: Structure, headers: frozenset[int] | None) -> set[int]:
         """The blocks from which a function returns, or comes to a loop with CUDA calls: not what only cleans up before
-        an exception goes on, or before the program ends. In a large C++ program that is a quarter of the code.
+        an exception goes on, or before the program ends. In a large C++ program that is a quarter of the code. Where
+        some loops alone are wanted, the blocks that lead to these.
         """
-        flow = structure.flow
-        calling = self.calling(flow) if structure.loops else set()
-        wanted = {start for start, block in flow.blocks.items() if block.end in LEAVING}
-        for loop in structure.loops.values():
-            if not loop.blocks.isdisjoint(calling):
-                wanted |= loop.blocks
-        return structure.leading_to({flow.entry, *wanted})
+        flow, loops = structure.flow, self.loops(structure)
+        wanted = {flow.entry}
+        if headers is None:
+            wanted.update(start for start, block in flow.blocks.items() if block.end in LEAVING)
+        elif headers <= loops.keys():  # else they are of the graph with copies of blocks
+            loops = {header: loops[header] for header in headers}
+        return structure.leading_to(wanted.union(*loops.values()))
+
+    def loops(self, structure: Structure) -> dict[int, frozenset[int]]:
+        """Header -> blocks, of a function's loops from which CUDA may be called."""
+        calling = self.calling(structure.flow) if structure.loops else set()
+        return {header: loop.blocks for header, loop in structure.loops.items() if not loop.blocks.isdisjoint(calling)}
 
     def call(self, state: State, callee: Callee, site: int, before: State) -> InnerCalls | None:
         """Applies a call; its CUDA calls, or None (and the state as it was) when it is an unknown function.

@@ -172,6 +172,13 @@ class Program:
         return self.owner.get(callee.address, callee.address) in self.cuda
 
     @cached_property
+    def called(self) -> set[int]:
+        """The functions that a function of this file calls, as far as the code names them."""
+        owner = self.owner
+        calls = (callee for callees in self.callees.values() for callee in callees)
+        return {owner.get(callee.address, callee.address) for callee in calls if callee.address is not None}
+
+    @cached_property
     def cuda(self) -> set[int]:
         """The functions that contain a CUDA call or may call, however deep, one that does."""
         return self.reaching(is_cuda)

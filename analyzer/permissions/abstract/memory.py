@@ -25,6 +25,7 @@ from farlane.analyzer.permissions.abstract.domain import (
     EXACT,
     FRAME,
     IN_ANYTHING,
+    IN_FRAME,
     IN_GLOBAL,
     IN_OUTSIDE,
     NONE,
@@ -162,8 +163,10 @@ class State:
 
     def immediate(self, number: int) -> Value:
         """An instruction's immediate operand: an address only where code is not position-independent."""
+        if self.image.moves:
+            return constant(number)
         lowest = self.image.segments[0].start
-        return constant(number, IN_GLOBAL if not self.image.moves and lowest <= number < 2**31 else NONE)
+        return constant(number, IN_GLOBAL if lowest <= number < 2**31 else NONE)
 
     def escape(self, objects: Objects) -> None:
         """Addresses of these objects became known elsewhere, and with them everything that they hold."""
@@ -210,6 +213,9 @@ class State:
 
     def access(self, at: int, kind: str, address: Value, size: int | None, name: str, source: int) -> Access | None:
         """The access for the record; None for memory that never changes."""
+        if address.kind == EXACT and size is not None and address.objects == IN_FRAME:
+            low = address.number
+            return tuple.__new__(Access, (at, kind, IN_FRAME, low, low + size, name, source))
         if address.kind == CONSTANT and address.objects == IN_GLOBAL and kind == READ:
             segment = self.image.segment(address.number & (2**64 - 1))
             if segment is not None and not segment.writable:

@@ -34,14 +34,16 @@ class Refused(Exception):
 
 def address_of(state: State, memory: Memory) -> Value:
     """The address of a memory operand."""
-    if memory.thread:
+    base, indexed, factor, displacement, _, thread = memory
+    if thread:
         return UNKNOWN
-    total = state.fixed(memory.displacement) if memory.base < 0 else constant(memory.displacement)
-    for number, factor in ((memory.base, 1), (memory.indexed, memory.scale)):
-        if number == NO_REGISTER:
-            continue
-        value = state.registers[number] if 0 <= number < XMM0 else WILD
-        total = add(total, scale(value, factor))
+    registers = state.registers
+    if base == NO_REGISTER:
+        total = state.fixed(displacement)
+    else:
+        total = add(constant(displacement), registers[base] if base < XMM0 else WILD)
+    if indexed != NO_REGISTER:
+        total = add(total, scale(registers[indexed] if indexed < XMM0 else WILD, factor))
     return total
 
 
@@ -58,22 +60,23 @@ class Operands:
 
     def get(self, operand: Operand, instruction: Instruction, record: bool = True) -> Value:
         state = self.state
-        if isinstance(operand, Immediate):
-            number = operand.value & ((1 << 8 * operand.size) - 1) if operand.size < 8 else operand.value
-            return state.immediate(number)
         if isinstance(operand, Register):
-            if operand.number == NO_REGISTER:
+            number, size, offset = operand
+            if number == NO_REGISTER:
                 return WILD
-            if operand.number >= XMM0:
+            if number >= XMM0:
                 return self._vector(operand)
-            value = state.registers[operand.number]
-            return based_on(value.objects) if operand.offset else narrow(value, operand.size)
-        address = address_of(state, operand)
+            value = state.registers[number]
+            return based_on(value.objects) if offset else value if size >= 8 else narrow(value, size)
+        if isinstance(operand, Immediate):
+            number, size = operand
+            return state.immediate(number & ((1 << 8 * size) - 1) if size < 8 else number)
+        address, size = address_of(state, operand), operand.size
         if record:
-            self.touch(instruction, READ, address, operand.size or None, operand)
-        if not 1 <= operand.size <= 8:
-            return based_on(state.pointees(address, operand.size or None))
-        return state.read(address, operand.size)
+            self.touch(instruction, READ, address, size or None, operand)
+        if not 1 <= size <= 8:
+            return based_on(state.pointees(address, size or None))
+        return state.read(address, size)
 
     def _vector(self, operand: Register) -> Value:
         low, high = (self.state.registers[lane(operand.number, half)] for half in (0, 1))

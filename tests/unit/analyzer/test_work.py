@@ -69,6 +69,16 @@ APART void drawn(int n, unsigned *to, unsigned seed) {
         cudaFree(to);
     }
 }
+APART void nested(int n) {
+    for (int a = 0; a < n; ++a) {
+        for (int b = 0; b < a; ++b)
+            for (int c = 0; c < b; ++c)
+                for (int d = 0; d < c; ++d)
+                    for (int e = 0; e < d; ++e) some(a + b + c + d + e);
+        cudaFree(nullptr);
+    }
+    BRANCHES(0)
+}
 struct Held { ~Held() { some(7); } };
 void thrower(int);
 APART void tries(int n) {
@@ -76,7 +86,7 @@ again:
     try { Held held; thrower(n); } catch (int caught) { if (n += caught) goto again; }
     cudaFree(nullptr);
 }
-int main(int n, char **) { doubtful(n); straight(n); aside(n); backward(n); chosen(n); tries(n); drawn(n, nullptr, n); return bits; }
+int main(int n, char **) { doubtful(n); straight(n); aside(n); backward(n); chosen(n); tries(n); drawn(n, nullptr, n); nested(n); return bits; }
 """
 
 # Each of the variables depends on all of them in more ways than can be followed.
@@ -107,15 +117,45 @@ def start(program: Program, name: str) -> int:
     return found
 
 
-def test_what_begins_in_doubt_is_given_up_at_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """Block -> how often it is executed from now on."""
     executed: Counter[int] = Counter()
     execute = Engine._execute
 
-    def counted(engine: Engine, block: Block, state: State) -> object:
+    def counting(engine: Engine, block: Block, state: State) -> object:
         executed[block.start] += 1
         return execute(engine, block, state)
 
-    monkeypatch.setattr(Engine, "_execute", counted)
+    monkeypatch.setattr(Engine, "_execute", counting)
+    return executed
+
+
+def test_loops_in_loops_find_their_phis_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    executed = counted(monkeypatch)
+    found = Functions(program).analysis(start(program, "nested"))
+    assert found is not None
+    assert max(loop.depth for loop in found.structure.loops.values()) == 5
+    innermost = max(found.structure.loops.values(), key=lambda loop: loop.depth)
+    assert executed[innermost.header] <= 8, "twice as often for each loop around it are 32"
+
+
+def test_what_lies_behind_the_wanted_loops_is_not_executed(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    functions, each = Functions(program), start(program, "nested")
+    (wanted,) = functions.loops(functions.structure(each))
+    executed = counted(monkeypatch)
+    found = functions.analysis(each, headers=frozenset({wanted}))
+    assert found is not None
+    assert wanted in found.result.headers
+    own = executed.keys() & found.structure.flow.blocks.keys()
+    assert own == found.structure.leading_to([wanted])
+    assert len(own) < len(found.structure.flow.blocks) - 10
+    whole = functions.analysis(each)
+    assert whole is not None
+    assert whole.result.end is not None
+
+
+def test_what_begins_in_doubt_is_given_up_at_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    executed = counted(monkeypatch)
     found = Functions(program).analysis(start(program, "doubtful"))
     assert found is not None
     (loop,) = found.structure.loops.values()
