@@ -186,13 +186,15 @@ class Engine(Merging):
         edges brought there, too.
 
         The phis stay: less is known of the new values than of the former ones, so what differed then differs now. An
-        inner loop that had to find its phis again would take twice as long for each loop around it.
+        inner loop that had to find its phis again would take twice as long for each loop around it. So the state at the
+        head may be the same as before, and the head is executed all the same.
         """
         loop = self._structure.loops[header]
         for block in loop.blocks:
             if block != header:
-                self._before.pop(block, None)
                 self._entered.pop(block, None)
+            if block != header or entered:
+                self._before.pop(block, None)
             if block != header or entered:
                 self._met.pop(block, None)
                 for source in [source for source in self._incoming[block] if source in loop.blocks]:
