@@ -153,9 +153,8 @@ def _open(way: Way) -> Connection:
 
 
 def _send(line: Connection, said: object) -> None:
-    line.send_bytes(
-        pickle.dumps(said, pickle.HIGHEST_PROTOCOL)
-    )  # Connection's own pickling takes several times as long
+    """Pickled here: Connection's own pickling takes several times as long."""
+    line.send_bytes(pickle.dumps(said, pickle.HIGHEST_PROTOCOL))
 
 
 def _receive(line: Connection) -> Any:

@@ -116,3 +116,17 @@ def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def host(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Release]:
     """farlane-host of a release."""
     return host_package.build(wheel, request.param, tmp_path_factory.mktemp("host")), request.param
+
+
+@pytest.fixture(scope="session")
+def lintian() -> Callable[[Path], None]:
+    """Asserts that lintian finds nothing in a package."""
+    if shutil.which("lintian") is None:
+        pytest.skip("lintian is not installed")
+
+    def look(package: Path) -> None:
+        command = ["lintian", "--allow-root", "--fail-on", "error,warning", str(package)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return look
