@@ -3,7 +3,7 @@
 Owns the worker's life: it opens the device before a session waits for it, gets a session and the guest's connection,
 takes the session's messages as any host does (server/service.py), closes the context and exits. So what a session holds
 is given back twice, by its context and by the end of the process. A worker whose host has gone ends at once, whatever
-it runs: a thread watches the pipe that the host holds open.
+it runs (lifeline.py).
 
 The main thread listens to the host; the plane's thread of the guest's connection replays.
 A confined worker (confinement.py) has begun in start.py; it gives up the rest when its session opens. It starts no
@@ -46,7 +46,7 @@ from farlane.backend.server.edge import server_of_process
 from farlane.backend.server.service import FIRST_MESSAGE_SECONDS, OPEN
 from farlane.backend.system import log as logs
 from farlane.backend.system.pipe import Ended, Pipe
-from farlane.backend.workers import confinement
+from farlane.backend.workers import confinement, lifeline
 from farlane.backend.workers.code import HostsCode
 from farlane.backend.workers.compilers import Compilers
 from farlane.backend.workers.control import BULK_LIMIT, TEXT_CHARACTERS, Control, Gone, Kind, Message, write_map
@@ -272,7 +272,7 @@ class _Worker:
                 Kind.ENDED, status=int(ended.status), details=details, why=why, how=ended.how, counts=session.counts()
             )
         except Gone:
-            os._exit(1)  # as the lifeline's thread does
+            os._exit(1)  # as with the lifeline
         if ended.how is How.MOVED:
             leave(call)
         else:
@@ -313,16 +313,6 @@ def _send_report(control: Control, content: bytes) -> None:
         control.send(Kind.REPORT, bulk=content)
 
 
-def _end_with_host(lifeline: int) -> None:
-    """The other end of the pipe is closed when the host's process has ended, however it did."""
-
-    def watch() -> None:
-        os.read(lifeline, 1)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="farlane-lifeline", daemon=True).start()
-
-
 def _open_device(
     name: str, options: DeviceOptions, complaints: StandardError | None, ends: Sequence[int] | None
 ) -> Device:
@@ -338,7 +328,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--options", default="{}", help="JSON: the device's options")
     parser.add_argument("--control", type=int, required=True, help="file descriptor of a socket to the host")
     parser.add_argument(
-        "--lifeline", type=int, required=True, help="file descriptor of a pipe that the host holds open"
+        lifeline.OPTION, type=int, required=True, help="file descriptor of a pipe that the host holds open"
     )
     parser.add_argument("--log-level", choices=logs.LEVELS, default="warning")
     parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
@@ -357,7 +347,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's: the host decides what becomes of its sessions
-    _end_with_host(arguments.lifeline)
+    if arguments.confined is None:
+        lifeline.end_with_host(arguments.lifeline)
     complaints = StandardError() if arguments.device == "cupy" else None
     logs.configure(logs.Wanted(arguments.log_level, arguments.log_format))
     sys.setswitchinterval(SWITCH_SECONDS)

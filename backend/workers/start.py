@@ -1,4 +1,5 @@
-"""The beginning of a confined worker: it gives up files before any library has started a thread, and then is a worker (process.py).
+"""The beginning of a confined worker: it ends with its host, gives up files before any library has started a thread, and then is a
+worker (process.py).
 
 Owns that order. Nothing may be imported here that starts threads (numpy does).
 """
@@ -7,10 +8,11 @@ from __future__ import annotations
 
 import sys
 
-from farlane.backend.workers import confinement
+from farlane.backend.workers import confinement, lifeline
 
 
 def main() -> int:
+    lifeline.end_with_host(lifeline.of(sys.argv))
     held = confinement.restrict_files()
     from farlane.backend.workers.process import main as work
 

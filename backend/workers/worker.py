@@ -19,7 +19,7 @@ from farlane.backend.device.options import DeviceOptions
 from farlane.backend.device.registry import DeviceUnavailable
 from farlane.backend.plane import Page
 from farlane.backend.system import log as logs
-from farlane.backend.workers import compiling, memory
+from farlane.backend.workers import compiling, lifeline, memory
 from farlane.backend.workers.control import Control, Gone, Kind, pair
 from farlane.backend.workers.description import read_description
 from farlane.backend.workers.users import Users
@@ -27,7 +27,7 @@ from farlane.backend.workers.users import Users
 if TYPE_CHECKING:
     from farlane.backend.device.sim.processes.listener import Member
 
-START_SECONDS = 120.0
+START_SECONDS = 60.0  # one that gets no memory while it starts may never be ready
 END_SECONDS = 10.0
 _NOTICE_SECONDS = 2.0
 
@@ -70,7 +70,7 @@ class Worker:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-m", f"farlane.backend.workers.{module}", "--device", device, "--options",
-                    options.to_json(), "--control", str(theirs.fileno()), "--lifeline", str(end),
+                    options.to_json(), "--control", str(theirs.fileno()), lifeline.OPTION, str(end),
                     "--log-level", logged.level, "--log-format", logged.format, *place, *switching,
                 ],
                 pass_fds=(theirs.fileno(), end, *shared, *ends), env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
