@@ -101,17 +101,15 @@ def translate(
     text = context.emit()
     image = native.compile_ir(text, options, context.optimization)
     info = context.info()
-    if options.tier == 1:
-        frames = native.frame_bytes(image)
-        if frames is None:
-            raise NotImplementedError("tier 1 code needs to know its frames")  # tiers.py does not ask for it then
-        # Every value has a place in the frame. With room for either version, one may take the other's place.
-        # A recursion must get as deep as in tier 2 code.
-        room = max(
-            (4 if info.recursive else 1) * info.stack_bytes, (16 if info.recursive else 1) * frames + (128 << 10)
-        )
-        info = dataclasses.replace(info, stack_bytes=room)
-    return dataclasses.replace(info, compile_seconds=time.perf_counter() - start), image, text
+    frames = native.frame_bytes(image)
+    if frames is None and options.tier == 1:
+        raise NotImplementedError("tier 1 code needs to know its frames")  # tiers.py does not ask for it then
+    # Processors with few or narrow registers spill more than the translator expects.
+    room = max(info.stack_bytes, (frames or 0) + (128 << 10))
+    if options.tier == 1 and info.recursive:
+        # Every value has a place in the frame. A recursion must get as deep as in tier 2 code.
+        room = max(4 * info.stack_bytes, 16 * (frames or 0) + (128 << 10))
+    return dataclasses.replace(info, stack_bytes=room, compile_seconds=time.perf_counter() - start), image, text
 
 
 def undefined(module: Module, body: Body) -> Iterator[str]:

@@ -187,6 +187,18 @@ def test_results_are_the_same_to_the_bit(
         assert np.array_equal(run(device, text, shape, threads, options), expected), options
 
 
+def test_the_stack_has_room_for_what_finds_no_register() -> None:
+    """Twice what is expected of a kernel with so few values."""
+    if native.version().count("x86_64") == 0:
+        pytest.skip("for x86-64")
+    shape = Shape(4, 4, 8, "f64")
+    options = dataclasses.replace(QUICK, features="+avx2,+fma", cpu="x86-64")
+    info, image, _ = jit.translate(jit.parse_module(program(shape, together(shape))), "k", (48, 1, 1), options)
+    frames = native.frame_bytes(image)
+    assert frames is not None
+    assert info.stack_bytes > frames > 1 << 20
+
+
 @pytest.mark.parametrize("features", ["+avx2,+fma", "+sse4.2"])
 def test_processors_with_fewer_registers(features: str, device: TinyDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     if native.version().count("x86_64") == 0:
