@@ -189,14 +189,18 @@ def _fma(e: Emitter, i: Instruction) -> None:
     if _is_mixed(i) or i.modifiers[-1] in ("f32", "f64", "f32x2"):
         _elementwise(e, i, lambda x, y, z: fma_rounded(e, x, y, z, rounding(i)))
     else:
-        _elementwise(e, i, lambda x, y, z: _fma_to_odd(e, x, y, z))
+        wide = "float" if i.modifiers[-1] in ("f16", "f16x2") else "double"
+        _elementwise(e, i, lambda x, y, z: _fma_to_odd(e, x, y, z, wide))
 
 
-def _fma_to_odd(e: Emitter, x: Val, y: Val, z: Val) -> Val:
-    """x * y + z of 16-bit operands in f64, rounded to odd: the product is exact, the sum keeps a trace of what it lost."""
+def _fma_to_odd(e: Emitter, x: Val, y: Val, z: Val, wide: str) -> Val:
+    """x * y + z of 16-bit operands, rounded to odd: the product is exact, the sum keeps a trace of what it lost.
+
+    In f32 for f16, whose products have 22 bits and lie between 2^-48 and 2^32; in f64 for bf16, whose exponents are those of f32.
+    """
     b = e.body
-    product = b.bin("fmul", b.cast("fpext", x, "double"), b.cast("fpext", y, "double"))
-    s, error = two_sum(e, product, b.cast("fpext", z, "double"))
+    x, y, z = (value if wide == "float" else b.cast("fpext", value, wide) for value in (x, y, z))
+    s, error = two_sum(e, b.bin("fmul", x, y), z)
     return narrow.to_odd(e, s, error)
 
 
