@@ -113,7 +113,7 @@ $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	@touch $@
 
 test-guests: install $(GUESTS)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -m guests tests/guests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=1000 -m guests tests/guests $(PYTEST_ARGS)
 
 # A fleet on Ray, in an environment of its own, which has Farlane with that extra.
 FLEET := .cache/fleet

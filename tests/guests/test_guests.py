@@ -55,7 +55,10 @@ def test_a_numba_loop_is_one_round_trip(guest: Guest) -> None:
     assert trips == others
 
 
-@pytest.mark.timeout(400)  # hundreds of kernels, all of which are compiled where nothing is cached
+COLD = pytest.mark.timeout(900)  # hundreds of kernels, all of which are compiled where nothing is cached
+
+
+@COLD
 def test_cupy_agrees_with_numpy_and_scipy() -> None:
     """By `farlane run`, which has CuPy compile to PTX; CuPy has NVIDIA's runtime in it (docs/explanation/interoperability.md)."""
     done = farlane_run(PYTHON, SCRIPTS / "cupy_libraries.py", timeout=900)
@@ -86,6 +89,7 @@ def test_round_trips_of_cupy(guest: Guest) -> None:
 LIBRARIES = ["cublas", "cublaslt", "cufft", "curand", "cusolver", "cusparse"]
 
 
+@COLD
 @pytest.mark.parametrize(
     ("library", "options"), [*((name, ()) for name in LIBRARIES), ("cublaslt", ("--capability", "8.0"))]
 )
