@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 SHIM   := frontend/shim
 WORKERS ?= 2
 
-.PHONY: help install shim demo cargo-tests test test-skipped test-matrix test-guests test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages test-site docs picture results
+.PHONY: help install shim demo cargo-tests test test-skipped test-matrix test-guests test-libraries test-fleet test-numba test-cupy test-compilers test-glibc test-vm demo-vm packages test-packages test-tutorials test-gpu bench-gpu gpu-bundle lint typecheck imports generate check-generated bench clean test-pages test-site docs picture results
 
 help:
 	@echo "make demo       build, install, and run a CUDA program on the embedded host in all three modes"
 	@echo "make test       build, install, and run all tests"
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
+	@echo "make test-libraries  all cases of CuPy's and NVIDIA's libraries, of which test-guests runs a quarter (half an hour)"
 	@echo "make test-fleet   a fleet on a Ray cluster of this machine; installs Ray"
 	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
 	@echo "make test-cupy    a share of CuPy's own test suite, as a guest (15 minutes)"
@@ -113,7 +114,10 @@ $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	@touch $@
 
 test-guests: install $(GUESTS)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=1000 -m guests tests/guests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=600 -m "guests and not whole" tests/guests $(PYTEST_ARGS)
+
+test-libraries: install $(GUESTS)/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=1900 -m whole tests/guests $(PYTEST_ARGS)
 
 # A fleet on Ray, in an environment of its own, which has Farlane with that extra.
 FLEET := .cache/fleet
