@@ -114,7 +114,7 @@ $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	@touch $@
 
 test-guests: install $(GUESTS)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=600 -m "guests and not whole" tests/guests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=900 -m "guests and not whole" tests/guests $(PYTEST_ARGS)
 
 test-libraries: install $(GUESTS)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=1900 -m whole tests/guests $(PYTEST_ARGS)

@@ -1,6 +1,6 @@
 """CuPy, unchanged, beside NumPy: by data type and shape. Prints how many checks of each group were made, and which failed.
 
-    python cupy_arrays.py [EVERY]     makes each EVERY-th check
+python cupy_arrays.py [EVERY]     makes each EVERY-th check
 """
 
 # ruff: noqa: B023
