@@ -36,7 +36,7 @@ def wheels() -> Path:
     return next((ROOT / ".cache/guests/lib").glob("python3*/site-packages/nvidia/cu13"))
 
 
-# Where nothing is cached, compiling their kernels takes minutes (two to ten, without AVX-512).
+# Where nothing is cached, compiling their kernels takes minutes.
 COLD = {"cufft", "cusolver", "cusparse"}
 NAMES = [pytest.param(name, marks=pytest.mark.whole) if name in COLD else name for name in LIBRARIES]
 
