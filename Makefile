@@ -12,7 +12,7 @@ help:
 	@echo "make test       build, install, and run all tests"
 	@echo "make test-skipped   the tests that the last 'make test' skipped, after something was installed"
 	@echo "make test-guests  Python packages that speak the driver API, as guests; installs them"
-	@echo "make test-libraries  all cases of CuPy's and NVIDIA's libraries, of which test-guests runs a quarter (half an hour)"
+	@echo "make test-libraries  all cases of CuPy's and NVIDIA's libraries, of which test-guests runs a part (half an hour)"
 	@echo "make test-fleet   a fleet on a Ray cluster of this machine; installs Ray"
 	@echo "make test-numba   Numba's own test suite, as a guest (an hour)"
 	@echo "make test-cupy    a share of CuPy's own test suite, as a guest (15 minutes)"

@@ -57,11 +57,11 @@ def test_a_numba_loop_is_one_round_trip(guest: Guest) -> None:
 
 CHECKS = 421
 # Where nothing is cached, hundreds of kernels are compiled: `make test-libraries` runs every case, `make test-guests` a share.
-SHARES = pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.whole)])
+ALL = pytest.param(1, marks=pytest.mark.whole)
 
 
 @pytest.mark.timeout(1800)
-@SHARES
+@pytest.mark.parametrize("every", [12, ALL])
 def test_cupy_agrees_with_numpy_and_scipy(every: int) -> None:
     """By `farlane run`, which has CuPy compile to PTX; CuPy has NVIDIA's runtime in it (docs/explanation/interoperability.md)."""
     done = farlane_run(PYTHON, SCRIPTS / "cupy_libraries.py", str(every), timeout=1700)
@@ -93,7 +93,7 @@ LIBRARIES = ["cublas", "cublaslt", "cufft", "curand", "cusolver", "cusparse"]
 
 
 @pytest.mark.timeout(1800)
-@SHARES
+@pytest.mark.parametrize("every", [4, ALL])
 @pytest.mark.parametrize(
     ("library", "options"), [*((name, ()) for name in LIBRARIES), ("cublaslt", ("--capability", "8.0"))]
 )
