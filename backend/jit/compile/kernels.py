@@ -104,11 +104,10 @@ def translate(
     frames = native.frame_bytes(image)
     if frames is None and options.tier == 1:
         raise NotImplementedError("tier 1 code needs to know its frames")  # tiers.py does not ask for it then
-    # Processors with few or narrow registers spill more than the translator expects.
-    room = max(info.stack_bytes, (frames or 0) + (128 << 10))
-    if options.tier == 1 and info.recursive:
-        # Every value has a place in the frame. A recursion must get as deep as in tier 2 code.
-        room = max(4 * info.stack_bytes, 16 * (frames or 0) + (128 << 10))
+    # Tier 1 code has a place in the frame for every value, tier 2 code for what finds no register. With room for either version,
+    # one may take the other's place. In tier 1 a recursion must get as deep as in tier 2 code.
+    deep = options.tier == 1 and info.recursive
+    room = max((4 if deep else 1) * info.stack_bytes, (16 if deep else 1) * (frames or 0) + (128 << 10))
     return dataclasses.replace(info, stack_bytes=room, compile_seconds=time.perf_counter() - start), image, text
 
 
