@@ -113,11 +113,13 @@ $(GUESTS)/installed: tests/guests/requirements.txt pyproject.toml
 	$(QUIETLY) FARLANE_SKIP_SHIM=1 $(GUESTS)/bin/python -m pip install --quiet --requirement $< --editable .
 	@touch $@
 
+# Where nothing is cached, a test of a library compiles for up to half an hour.
+GUESTS_PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=1900 tests/guests
 test-guests: install $(GUESTS)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=900 -m "guests and not whole" tests/guests $(PYTEST_ARGS)
+	$(GUESTS_PYTEST) -m "guests and not whole" $(PYTEST_ARGS)
 
 test-libraries: install $(GUESTS)/installed
-	$(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 0 -o faulthandler_timeout=1900 -m whole tests/guests $(PYTEST_ARGS)
+	$(GUESTS_PYTEST) -m whole $(PYTEST_ARGS)
 
 # A fleet on Ray, in an environment of its own, which has Farlane with that extra.
 FLEET := .cache/fleet
