@@ -16,6 +16,7 @@ from typing import Any
 import grouping
 import processor_time
 import pytest
+import sampling
 import skip_ledger
 from farlane.frontend import shim_library
 from farlane.frontend.devtools.guest import Guest
@@ -54,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full-matrix",
         action="store_true",
-        help="every program with every compiler and option, not a covering selection",
+        help="every program with every compiler and option, not a covering selection; every case of tests that are sampled",
     )
     skip_ledger.add_options(parser)
     processor_time.add_options(parser)
@@ -66,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sampling.choose(config, items)
     if getattr(config.option, "loadgroup", False):  # set by xdist, in its workers
         grouping.arrange(items)
 

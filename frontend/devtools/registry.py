@@ -30,7 +30,7 @@ KEYS = {
     "rare",
     "driver",
 }
-VARIANT_KEYS = {"suffix", "flags", "nvcc_flags", "clang_flags", "compilers", "architecture"}
+VARIANT_KEYS = {"suffix", "flags", "nvcc_flags", "clang_flags", "compilers", "architecture", "rare"}
 
 
 class RegistryError(Exception):
@@ -139,5 +139,5 @@ def _entry(row: dict[str, Any], variant: dict[str, Any], path: Path, files: dict
         compilers=tuple(variant.get("compilers", row.get("compilers", ("nvcc", "clang")))),
         variant=bool(variant),
         helper=row.get("helper", False),
-        rare=row.get("rare", False),
+        rare=variant.get("rare", row.get("rare", False)),
     )

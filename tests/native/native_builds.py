@@ -11,21 +11,22 @@ shared or linked in (with --full-matrix: all of it, each kind of image with two 
 - of a program with two builds, the first runs in all modes of deferral and the second in the default one; `make test-matrix`
   runs every program with every compiler in all modes;
 - each variant of a program (other options, such as per-thread default streams or debug code) runs with one build;
-- programs marked as rare are left out: they take time, and what they use is in others too.
+- programs and variants marked as rare are left out: they take time, and what they use is in others too.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.registry import Entry
-from farlane.frontend.devtools.toolchain import SPECIFICATIONS
+from farlane.frontend.devtools.toolchain import SPECIFICATIONS, Toolchain
 
 REGISTRY = Path(__file__).parent / "registry.toml"
 MODES = ("none", "calls", "loops")  # of deferral; the last is the default
@@ -100,12 +101,29 @@ def fitting(entry: Entry, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if SPECIFICATIONS[row.toolchain].compiler in entry.compilers]
 
 
+@functools.cache
+def of_nvcc() -> dict[str, Row]:
+    """The build of a program that is there already once test_native.py has run, by the program's name: the first one of nvcc's."""
+    rows: dict[str, Row] = {}
+    for case in cases(full=False):
+        if case.row in NVCC_ROWS:
+            rows.setdefault(case.entry.name, case.row)
+    return rows
+
+
+def by_nvcc(entry: Entry, toolchain: Callable[[str], Toolchain]) -> list[str]:
+    """The command line of a program where any build of nvcc's does."""
+    row = of_nvcc().get(entry.name, NVCC_ROWS[0])
+    return entry.compiled(toolchain(row.toolchain), row.build())
+
+
 def cases(full: bool) -> list[Case]:
     """The builds to test, in an order that keeps builds of one program together."""
     chosen: list[Case] = []
     nvcc_turn, clang_turn = itertools.cycle(NVCC_ROWS), itertools.cycle(CLANG_ROWS)
     for entry in registry.load(REGISTRY):
-        if entry.helper or (entry.rare and not full):
+        rare = entry.rare and not full
+        if entry.helper or (rare and not entry.variant):
             continue
         if full:
             plain = [Row(t, o, "sm", c) for t in SPECIFICATIONS for o in (0, 3) for c in CUDART]
@@ -118,6 +136,8 @@ def cases(full: bool) -> list[Case]:
             rows = [next(nvcc_turn if "nvcc" in entry.compilers else clang_turn)]
         else:
             rows = [next(nvcc_turn), next(clang_turn)]
+        if rare:  # its turn is over, so that the other programs keep their builds
+            continue
         first, *others = fitting(entry, rows)
         thorough = full or entry.name in EVERY_BUILD
         chosen += [Case(entry, first), *(Case(entry, row, MODES if thorough else MODES[-1:]) for row in others)]

@@ -11,15 +11,14 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import native_builds
 import pytest
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
-from farlane.frontend.devtools.programs import Build
 from farlane.frontend.devtools.toolchain import Toolchain
 
 REGISTRY = Path(__file__).parents[2] / "native" / "registry.toml"
 MODES = ("none", "calls", "loops")
-BUILD = Build(3, "sm_75")
 PROGRAMS = (
     "matmul_tiled", "streams_events", "errors", "nested_launches", "graphs", "textures", "vmm_basics", "driver_streams",
     "driver_callbacks", "driver_events", "driver_graph_updates", "driver_copy_shapes", "driver_surfaces",
@@ -49,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.native
 def test_program(entry: registry.Entry, guest: Guest, toolchain: Callable[[str], Toolchain]) -> None:
-    command = entry.compiled(toolchain("13.0"), BUILD)
+    command = native_builds.by_nvcc(entry, toolchain)
     mode = MODES[zlib.crc32(entry.name.encode()) % len(MODES)]
     outcome = guest.run(command, mode, extra={"FARLANE_TEST": "late"})
     assert (outcome.status, outcome.stderr, outcome.stdout) == (0, "", entry.expected), mode

@@ -38,6 +38,7 @@ def counts_of(folder: Path) -> tuple[dict[str, int], dict[int, dict[str, int]]]:
     return device, sessions
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("memory", "mode", "workers"),
     [

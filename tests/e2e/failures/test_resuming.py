@@ -87,6 +87,7 @@ def lines(outcome: Outcome | str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("farlane: ")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["none", "calls", "loops"])
 @pytest.mark.parametrize("way", ["tcp", "tls"])
 def test_nothing_is_lost_and_nothing_is_done_twice(ways: Ways, programs: dict[str, str], way: str, mode: str) -> None:
@@ -288,6 +289,7 @@ def test_a_program_goes_on_with_a_restored_session(
     assert "was resumed after" in errors
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("way", "workers"), [("tcp", "thread"), ("tls", "thread"), ("tcp", "process"), ("tls", "process")]
 )

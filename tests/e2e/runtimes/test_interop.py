@@ -46,6 +46,7 @@ def stripped(entry: registry.Entry, toolchain: Toolchain, folder: Path) -> list[
     return [str(program), *command[1:]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "version"), list(zip(PROGRAMS, itertools.cycle(["13.0", "13.5"]), strict=False)))
 def test_a_stripped_program_runs(
     name: str, version: str, toolchain: Callable[[str], Toolchain], guest: Guest, tmp_path: Path

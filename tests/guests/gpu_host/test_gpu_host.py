@@ -1,6 +1,6 @@
 """The GPU device (`--device cupy`) on Farlane's own driver: a host that is itself a guest, of a host with the simulated device.
 
-Programs of tests/native run through it, each in one mode (--full-matrix: in all three), and the device contract and the device's own tests
+Programs of tests/native run through it (rare ones excepted), each in one mode (--full-matrix: in all three), and the device contract and the device's own tests
 (tests/guests/gpu) in the host's own process. The driver's test options are on: streams run late. What is not here, and why: `NOT_SO`, and docs/explanation/gpu/testing.md.
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import native_builds
 import pytest
 from farlane.frontend.devtools import registry
 from farlane.frontend.devtools.guest import Guest
@@ -53,7 +54,7 @@ ASKING = {"driver_held_streams", "driver_memory_operations"}
 ENTRIES = [
     entry
     for entry in registry.load(REGISTRY)
-    if not entry.helper and "nvcc" in entry.compilers and entry.name not in NOT_THERE
+    if not (entry.helper or entry.rare) and "nvcc" in entry.compilers and entry.name not in NOT_THERE
 ]
 
 
@@ -93,7 +94,7 @@ def gpu_guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
 
 
 def run_program(entry: Entry, toolchain: Callable[[str], Toolchain], guest: Guest, every_mode: bool) -> None:
-    command = entry.compiled(toolchain("13.0"), BUILD)
+    command = native_builds.by_nvcc(entry, toolchain)
     dealt = MODES[zlib.crc32(entry.name.encode()) % len(MODES)]
     for mode in MODES if every_mode else (dealt,):
         outcome = guest.run(command, mode)

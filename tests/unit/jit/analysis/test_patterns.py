@@ -209,6 +209,7 @@ STORES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("space", ["shared", "global"])
 @pytest.mark.parametrize("name", STORES)
 @pytest.mark.parametrize("kind", ["u32", "u64", "u16"])

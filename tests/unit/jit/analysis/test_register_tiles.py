@@ -175,6 +175,7 @@ LARGE = Shape(8, 8, 8)
 CASES = [(body, Shape()) for body in BODIES] + [(together, shape) for shape in SHAPES] + [(edges, LARGE)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("body", "shape"), CASES, ids=lambda item: getattr(item, "__name__", None) or str(item))
 def test_results_are_the_same_to_the_bit(
     body: Callable[[Shape], str], shape: Shape, device: TinyDevice, monkeypatch: pytest.MonkeyPatch

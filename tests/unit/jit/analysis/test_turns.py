@@ -254,6 +254,7 @@ st.global.u32 [%rd4], %r12;
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("threads", [64, 256, 512, 1024])
 @pytest.mark.parametrize("number", [None, 0, 32, 45, 1024])
 def test_branches_within_a_branch(device: TinyDevice, threads: int, number: int | None) -> None:
@@ -352,6 +353,7 @@ def phases(random: Random) -> str:
     return "\n".join([*lines, "st.global.u32 [%rd4], %r13;"])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("threads", [256, 512])
 def test_branches_agree_with_warps_alone(device: TinyDevice, seed: int, threads: int) -> None:

@@ -21,6 +21,7 @@ def kernel(parameters: str, body: str, before: str = "") -> str:
     return f"{HEADER}{before}\n.visible .entry k({parameters})\n{{{START}{body}\nret;\n}}\n"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("block", [(32, 1), (8, 8), (16, 4), (10, 7), (33, 1)])
 @pytest.mark.parametrize(("load", "store", "kind", "lanes"), [
     ("u8", "u8", "u1", 1), ("u16", "u16", "u2", 1), ("u32", "u32", "u4", 1), ("u64", "u64", "u8", 1),

@@ -195,6 +195,7 @@ FACES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("geometry", ["cube", "acube", "level.cube"])
 @pytest.mark.parametrize("linear", [0, 1])
 def test_cube_maps(device: TinyDevice, geometry: str, linear: int) -> None:
@@ -261,6 +262,7 @@ LEVEL = "tex.level.2d.v4.KIND.f32 {RESULTS}, [%l0, {%f0, %f1}], %f2"
 PYRAMID = [np.full((4, 4, 1), 10, "<f4"), np.array([[[20], [21]], [[22], [23]]], "<f4"), np.full((1, 1, 1), 40, "<f4")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("linear", "bias", "clamps", "expected"),
     [

@@ -82,6 +82,7 @@ def test_continue_and_nested_loops(device: TinyDevice, options: jit.Options) -> 
     assert list(run(device, module_text(body), 40, options)) == [thread(t) for t in range(40)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_control_flow(device: TinyDevice, seed: int) -> None:
     """Random jumps, most of them divergent, many of the graphs with loops of several entries; a step counter ends every thread, and

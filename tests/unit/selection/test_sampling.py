@@ -1,0 +1,36 @@
+"""Of a test that is marked as sampled, a share of the cases runs, the same ones each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sampling
+
+
+class Item:
+    """What is looked at of a collected test."""
+
+    def __init__(self, nodeid: str, mark: pytest.MarkDecorator | None = None) -> None:
+        self.nodeid, self._mark = nodeid, mark
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return self._mark.mark if self._mark is not None and self._mark.name == name else None
+
+
+def test_a_share_of_each_tests_cases_runs() -> None:
+    third, half = pytest.mark.sampled(3), pytest.mark.sampled(2)
+    items: list[Any] = [Item(f"a.py::some[{case}]", third) for case in range(10)]
+    items += [Item("a.py::one[x]", half), *(Item(f"b.py::some[{case}]", half) for case in "xyz"), Item("b.py::all[x]")]
+    left = sampling.left_out(items)
+    runs = [item.nodeid.partition("[")[0] for item in items if item not in left]
+    assert [runs.count(name) for name in ("a.py::some", "a.py::one", "b.py::some", "b.py::all")] == [4, 1, 2, 1]
+    assert sampling.left_out(items[::-1]) == left
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("case", range(8))
+def test_what_is_left_out_is_not_run(case: int, request: pytest.FixtureRequest) -> None:
+    ran = [item for item in request.session.items if item.originalname == "test_what_is_left_out_is_not_run"]  # type: ignore[attr-defined]
+    everything = request.config.getoption("--full-matrix") or any("[" in name for name in request.config.args)
+    assert everything or len(ran) == 2
