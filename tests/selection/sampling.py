@@ -1,12 +1,12 @@
 """Tests of many cases of which a share runs: `pytest.mark.sampled(3)` on a test runs a third of its cases, `--full-matrix` all.
 
-For a test whose cases take long and differ in little. Which of them run is decided by their names, the same ones in every run; a case that
-the command line names (`FILE::test[case]`) runs anyhow.
+For a test whose cases take long and differ in little. Which of them run is decided by the cases' names: the same ones in
+every run, and in each test that has these cases. A case that the command line names (`FILE::test[case]`) runs anyhow.
 """
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
             cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
     left: set[pytest.Item] = set()
     for (_, each), found in cases.items():
-        found.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        found.sort(key=lambda item: hashlib.sha256(item.nodeid.partition("[")[2].encode()).digest())
         left.update(found[-(-len(found) // each) :])
     return left
 
