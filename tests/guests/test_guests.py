@@ -93,7 +93,7 @@ LIBRARIES = ["cublas", "cublaslt", "cufft", "curand", "cusolver", "cusparse"]
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("every", [4, ALL])
+@pytest.mark.parametrize("every", [8, ALL])
 @pytest.mark.parametrize(
     ("library", "options"), [*((name, ()) for name in LIBRARIES), ("cublaslt", ("--capability", "8.0"))]
 )

@@ -37,7 +37,7 @@ def wheels() -> Path:
 
 
 # Where nothing is cached, compiling their kernels takes minutes.
-COLD = {"cufft", "cusolver", "cusparse"}
+COLD = {"cublas", "cub", "cufft", "cusolver", "cusparse"}
 NAMES = [pytest.param(name, marks=pytest.mark.whole) if name in COLD else name for name in LIBRARIES]
 
 
