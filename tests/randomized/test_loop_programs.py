@@ -115,6 +115,7 @@ def manifest_folder(compiled: Path) -> Path:
     return folder
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.native
 def test_generated_programs(build_case: Case, toolchain: Callable[[str], Toolchain], guest: Guest) -> None:
     name, build = build_case.build

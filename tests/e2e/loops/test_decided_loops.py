@@ -62,7 +62,7 @@ def same(guest: Guest, words: list[str]) -> Outcome:
     return loops
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("name", ROUND_TRIPS)
 def test_a_loop_costs_two_round_trips(

@@ -45,7 +45,7 @@ def compiled(toolchain: Callable[..., Toolchain]) -> Callable[[str], Path]:
     return lambda name: compile_program(toolchain("13.0"), [SOURCES[name]], name, build)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_which_loops_are_decided(
     name: str, compiled: Callable[[str], Path], analyzed: Callable[[Path], ProgramReport]
@@ -55,7 +55,7 @@ def test_which_loops_are_decided(
     assert {each.reason if each.slice is None else "" for each in found} == {REFUSED.get(name, "")}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_output_is_the_same(
     name: str, guest: Guest, compiled: Callable[[str], Path], marked: Callable[[str], str]

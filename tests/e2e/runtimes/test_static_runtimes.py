@@ -31,6 +31,7 @@ def built(toolchain: Toolchain, folder: Path, name: str, source: str, *flags: st
     return str(folder / name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", COMPARED)
 def test_round_trips_are_those_of_the_shared_runtime(
     name: str, toolchain: Callable[[str], Toolchain], guest: Guest
@@ -46,6 +47,7 @@ def test_round_trips_are_those_of_the_shared_runtime(
     assert {mode: trips["static", mode] for mode in MODES} == {mode: trips["shared", mode] for mode in MODES}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("program", ["static", "shared"])
 @pytest.mark.parametrize("streams", ["legacy", "per-thread"])
 def test_runtimes_of_one_process_are_one(

@@ -107,6 +107,7 @@ def test_every_reason_is_a_word_of_the_page(toolchain: Callable[..., Toolchain])
                     assert encode.read(encode.write(each.slice)) == each.slice
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(seed: int, toolchain: Callable[..., Toolchain], tmp_path: Path) -> None:
     """Thirty random loops each: what has a slice does what it says."""

@@ -210,6 +210,7 @@ REDUCTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("operation", "kind"), REDUCTIONS)
 def test_reductions(device: TinyDevice, operation: str, kind: int) -> None:
     dtype = tensors.DTYPES[kind]

@@ -65,6 +65,7 @@ def sparse_kernel(mnemonic: str, kinds: dict[str, tuple[str, int]], selector: in
     return text[:start].rstrip() + "\n" + fetch + text[start:end] + f", %e, {selector}" + text[end:]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("shape", "types", "selector"), CASES)
 @pytest.mark.parametrize("form", ["sp", "sp::ordered_metadata"])
 def test_sparse_products(device: TinyDevice, shape: str, types: str, selector: int, form: str) -> None:
