@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -49,7 +50,11 @@ def start(device: str, quota: int | None, extra: tuple[str, ...], environment: M
     if "url" not in answer:
         keeper.wait()
         raise UserError(answer["error"], answer["advice"])
-    _held.append(keeper)
+    assert keeper.stdin is not None
+    # A descriptor that no object owns: the interpreter ends its objects long before the shim ends the session.
+    os.dup(keeper.stdin.fileno())
+    keeper.stdin.close()
+    _held.append(keeper)  # unless it is held, its process is waited for
     return str(answer["url"])
 
 

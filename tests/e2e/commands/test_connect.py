@@ -65,6 +65,13 @@ def test_the_host_outlives_the_thread_that_asked_for_it() -> None:
     assert succeeded(python(*lines, "thread.join()", "time.sleep(0.5)", STORED)) == [RESULT]
 
 
+def test_the_host_outlives_what_the_interpreter_closes() -> None:
+    """An interpreter that ends closes its objects' files before the shim ends the session."""
+    close = "[each.stdin.close() for each in keeper._held]"
+    lines = ("import time, farlane", "from farlane.frontend import keeper", "farlane.connect()", close, "time.sleep(1)")
+    assert succeeded(python(*lines, STORED)) == [RESULT]
+
+
 def test_modules_of_the_program_are_not_the_host_s(tmp_path: Path) -> None:
     (tmp_path / "socketserver.py").write_text("raise SystemExit('not for the host')")
     (tmp_path / "grpc.py").write_text("raise SystemExit('not for the host')")
