@@ -155,7 +155,7 @@ def page(results: Sequence[Result], reasons: dict[str, str]) -> str:
         "`make test-numba` runs Numba's CUDA tests on the simulated device and writes this page; it takes about an hour.",
         "NUMBA_ARGS=--continue goes on where a run was cut off. How Numba runs as a guest:",
         "[Python guests](../howto/python-guests.md).",
-        "`make test-guests` runs a fixed sample of 75 tests, `make test` a dozen kernels that Numba compiled",
+        f"`make test-guests` runs a fixed sample of {SAMPLE_SIZE} tests, `make test` a dozen kernels that Numba compiled",
         "(tests/unit/sim/test_numba_kernels.py): Numba itself is too large a download for it.",
         "",
         "| tests | passed | skipped | failed |",

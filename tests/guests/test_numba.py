@@ -1,6 +1,6 @@
 """A fixed sample of Numba's own test suite, by `farlane run`: its tests pass.
 
-They are those of numba_sample.txt: `numba_suite.py --choose` chooses 75 by the hashes of their names, of those that pass in numba_results.txt.
+They are those of numba_sample.txt: `numba_suite.py --choose` chooses them by the hashes of their names, of those that pass in numba_results.txt.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The GPU device (`--device cupy`) on Farlane's own driver: a host that is itself a guest, of a host with the simulated device.
 
-Programs of tests/native run through it (rare ones excepted), each in one mode (--full-matrix: in all three), and the device contract and the device's own tests
+Programs of tests/native run through it, each in one mode (--full-matrix: in all three, and the rare ones, too), and the device contract and the device's own tests
 (tests/guests/gpu) in the host's own process. The driver's test options are on: streams run late. What is not here, and why: `NOT_SO`, and docs/explanation/gpu/testing.md.
 """
 
@@ -54,8 +54,16 @@ ASKING = {"driver_held_streams", "driver_memory_operations"}
 ENTRIES = [
     entry
     for entry in registry.load(REGISTRY)
-    if not (entry.helper or entry.rare) and "nvcc" in entry.compilers and entry.name not in NOT_THERE
+    if not entry.helper and "nvcc" in entry.compilers and entry.name not in NOT_THERE
 ]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "entry" not in metafunc.fixturenames:
+        return
+    asking, full = metafunc.function is test_program_in_order, metafunc.config.getoption("--full-matrix")
+    entries = [each for each in ENTRIES if (each.name in ASKING) == asking and (full or not each.rare)]
+    metafunc.parametrize("entry", entries, ids=[each.name for each in entries])
 
 
 @contextmanager
@@ -101,14 +109,12 @@ def run_program(entry: Entry, toolchain: Callable[[str], Toolchain], guest: Gues
         assert (outcome.status, outcome.stdout) == (0, entry.expected), f"mode {mode}: {outcome.stderr}"
 
 
-@pytest.mark.parametrize("entry", [each for each in ENTRIES if each.name not in ASKING], ids=lambda entry: entry.name)
 def test_program(
     entry: Entry, toolchain: Callable[[str], Toolchain], late_guest: Guest, request: pytest.FixtureRequest
 ) -> None:
     run_program(entry, toolchain, late_guest, request.config.getoption("--full-matrix"))
 
 
-@pytest.mark.parametrize("entry", [each for each in ENTRIES if each.name in ASKING], ids=lambda entry: entry.name)
 def test_program_in_order(
     entry: Entry, toolchain: Callable[[str], Toolchain], gpu_guest: Guest, request: pytest.FixtureRequest
 ) -> None:
