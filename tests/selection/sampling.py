@@ -1,7 +1,8 @@
 """Tests of many cases of which a share runs: `pytest.mark.sampled(3)` on a test runs a third of its cases, `--full-matrix` all.
 
 For a test whose cases take long and differ in little. Which of them run is decided by the cases' names: the same ones in
-every run, and in each test that has these cases. A case that the command line names (`FILE::test[case]`) runs anyhow.
+every run, and in each test that has these cases. A case that is named runs anyhow: on the command line
+(`FILE::test[case]`), or in the file of `--only-skipped`, which has only such as were not left out.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     return left
 
 
+def everything_runs(config: pytest.Config) -> bool:
+    """Whether no test is sampled in this run."""
+    named = config.getoption("--only-skipped") is not None or any("[" in name for name in config.args)
+    return bool(config.getoption("--full-matrix")) or named
+
+
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Takes the cases that do not run off what was collected."""
-    if config.getoption("--full-matrix") or any("[" in name for name in config.args):
+    if everything_runs(config):
         return
     left = left_out(items)
     if left:

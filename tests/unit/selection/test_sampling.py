@@ -28,9 +28,37 @@ def test_a_share_of_each_tests_cases_runs() -> None:
     assert sampling.left_out(items[::-1]) == left
 
 
+class Config:
+    """What is looked at of pytest's configuration."""
+
+    def __init__(self, *args: str, **options: object) -> None:
+        self.args, self._options = args, options
+        self.hook = self
+
+    def getoption(self, name: str) -> object:
+        return self._options.get(name.removeprefix("--").replace("-", "_"))
+
+    def pytest_deselected(self, items: list[Any]) -> None:
+        assert items
+
+
+@pytest.mark.parametrize(
+    ("config", "runs"),
+    [
+        (Config("a.py"), 4),
+        (Config("a.py", "a.py::some[1]"), 10),
+        (Config("a.py", full_matrix=True), 10),
+        (Config("a.py", only_skipped="skipped.txt"), 10),  # a sample of these would not be the cases that skipped
+    ],
+)
+def test_what_is_named_runs_anyhow(config: Any, runs: int) -> None:
+    items: list[Any] = [Item(f"a.py::some[{case}]", pytest.mark.sampled(3)) for case in range(10)]
+    sampling.choose(config, items)
+    assert len(items) == runs
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", range(8))
 def test_what_is_left_out_is_not_run(case: int, request: pytest.FixtureRequest) -> None:
     ran = [item for item in request.session.items if item.originalname == "test_what_is_left_out_is_not_run"]  # type: ignore[attr-defined]
-    everything = request.config.getoption("--full-matrix") or any("[" in name for name in request.config.args)
-    assert everything or len(ran) == 2
+    assert sampling.everything_runs(request.config) or len(ran) <= 2
