@@ -1,6 +1,8 @@
 """How fairly a host shares the simulated device's time, in threads and in processes of sessions.
 
 All guests of a measure begin together and run for the same time; a guest's service is the number of blocks that it has run.
+The host compiles kernels by tier 2 at once (`FARLANE_JIT_TIERS=off`): what is shared is time, and a token whose sessions have
+better code than others' runs more blocks in the same time.
 
 1. Many guests at once with equal weights, every other one interactive (a block every 10 ms), the others batch (launches of
    eight blocks, without end): the service of the fastest over that of the slowest. Goal: at most 1.2.
@@ -60,7 +62,7 @@ class Host:
     def __init__(self, url: str, folder: Path, tokens: Mapping[str, str], program: str) -> None:
         self._url, self._folder, self._tokens, self._program = url, folder, tokens, program
         self._steps = self._measured()
-        # Each token's sessions share what they compile: better code, which comes with use, would count as more service.
+        # Each token's sessions share what they compile: that each of them waits for it would count as less service.
         self.run([Kind(token) for token in tokens], WARM_SECONDS)
         self._steps = self._measured()
 
@@ -118,7 +120,8 @@ def serving(workers: str, sessions: int, program: str) -> Iterator[Host]:
         read, write = os.pipe()
         command = [*farlane, "serve", "--listen", "farlane+tls://127.0.0.1:0", "--folder", str(folder)]
         command += ["--workers", workers, "--sessions", str(sessions), "--ready-fd", str(write)]
-        host = subprocess.Popen(command, pass_fds=[write], stdout=subprocess.DEVNULL)
+        environment = os.environ | {"FARLANE_JIT_TIERS": "off"}
+        host = subprocess.Popen(command, pass_fds=[write], stdout=subprocess.DEVNULL, env=environment)
         os.close(write)
         try:
             with os.fdopen(read) as ready:
