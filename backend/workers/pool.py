@@ -28,6 +28,7 @@ from farlane.backend.workers.worker import Worker
 if TYPE_CHECKING:
     from farlane.backend.device.sim.processes.listener import SharedDevice
 
+_REAPERS = 4  # a process that does not end, or cannot while the machine is busy, keeps one of them for seconds
 _ENFORCED = {"partly": "but not signals and sockets, which are left to seccomp", "not": "not at all"}
 
 log = logging.getLogger("farlane.workers")
@@ -117,7 +118,7 @@ class WorkerPool:
                 self._memory.close()
             self._end_warm()
             raise
-        for target in (self._keep_warm, self._reap):
+        for target in (self._keep_warm, *[self._reap] * _REAPERS):
             thread = threading.Thread(target=target, name="farlane-workers", daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -274,7 +275,8 @@ class WorkerPool:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._ending.put(None)
+        for _ in range(_REAPERS):
+            self._ending.put(None)
         for thread in self._threads:
             thread.join()
         if self._memory is not None:

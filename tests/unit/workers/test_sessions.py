@@ -351,6 +351,23 @@ def test_a_process_that_ended_while_it_waited(null: Hosted) -> None:
     guest.leave()
 
 
+def test_a_process_that_does_not_end_keeps_no_other_sessions_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, ends = WorkerPool("null", warm=2), threading.Event()
+    try:
+        stuck, other = pool.take(), pool.take()
+        end = stuck.end
+        monkeypatch.setattr(stuck, "end", lambda: (ends.wait(), end()))
+        pool.release(stuck)
+        pool.release(other)
+        eventually(lambda: pool.busy == 1)
+        assert stuck.alive
+        assert not other.alive
+    finally:
+        ends.set()
+        pool.close()
+    assert pool.busy == 0
+
+
 def test_images_are_shared(null: Hosted) -> None:
     image = b"any image: the null device looks into none"
     digest = digest_of(image)
