@@ -19,6 +19,7 @@ from farlane.v1 import admin_pb2
 
 DOUBLES = Path(__file__).parents[2] / "doubles" / "workers"
 SECONDS = 90
+SERVED = 2e7  # nanoseconds: kernels that share the device come after whatever else the machine does (SCHED_IDLE)
 
 # Launches of many blocks, each waited for, until a file is there; then whether each block has counted each launch.
 PROGRAM = r"""
@@ -59,13 +60,16 @@ class Host:
             env=os.environ | {"FARLANE_SIM_THREADS": "1"} | environment,
         )
         os.close(write)
+        self._guests: list[subprocess.Popen[str]] = []
         with os.fdopen(read) as ready:
             assert ready.readline()
 
     def start(self, *program: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "farlane.frontend.cli", "run", "--host", self.url, "--", *program]
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        guest = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+        self._guests.append(guest)
+        return guest
 
     def wait(self, condition: Callable[[admin_pb2.DescribeReply], bool]) -> admin_pb2.DescribeReply:
         deadline = time.monotonic() + SECONDS
@@ -75,6 +79,10 @@ class Host:
         return found
 
     def close(self) -> None:
+        for guest in self._guests:
+            if guest.poll() is None:  # the test has failed: the program would go on for ever
+                os.killpg(guest.pid, signal.SIGKILL)
+                guest.communicate()
         self.process.terminate()
         self.process.wait(SECONDS)
 
@@ -101,7 +109,7 @@ def test_all_are_served_and_launches_go_on_where_they_stopped(tmp_path: Path, pr
             lambda now: (
                 len(now.open) == 3
                 and all(
-                    each.served.service_nanoseconds > 2e8 and each.served.waited_nanoseconds > 2e8 for each in now.open
+                    min(each.served.service_nanoseconds, each.served.waited_nanoseconds) > SERVED for each in now.open
                 )
             )
         )
@@ -125,7 +133,9 @@ def test_a_process_that_takes_what_it_was_not_given_is_stopped(tmp_path: Path, p
         guests.append(host.start(program, str(tmp_path / "stop")))
         found = host.wait(
             lambda now: (
-                len(now.open) == 2 and now.open[0].served.stopped > 2 and now.open[1].served.service_nanoseconds > 2e8
+                len(now.open) == 2
+                and now.open[0].served.stopped > 2
+                and now.open[1].served.service_nanoseconds > SERVED
             )
         )
         # What it did not say was charged all the same.
