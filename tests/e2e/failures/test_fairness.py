@@ -19,7 +19,7 @@ from farlane.v1 import admin_pb2
 
 DOUBLES = Path(__file__).parents[2] / "doubles" / "workers"
 SECONDS = 90
-SERVED = 2e7  # nanoseconds: kernels that share the device come after whatever else the machine does (SCHED_IDLE)
+SERVED = 2e7  # nanoseconds: while other programs fill the machine, a session waits for others for some 5 ms in a second
 
 # Launches of many blocks, each waited for, until a file is there; then whether each block has counted each launch.
 PROGRAM = r"""
