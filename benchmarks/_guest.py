@@ -100,7 +100,7 @@ def plane_exchange(kind: str, up: int, down: int, rounds: int) -> Numbers:
 
 
 def ciphers(size: int, rounds: int) -> Numbers:
-    """What TLS's ciphers take for so many bytes in a process's memory: ring_aes_128_seal, aws_lc_rs_aes_128_open and so on."""
+    """What TLS's ciphers take for so many bytes in a process's memory: guest_aes_128_seal, host_aes_128_open and so on."""
     return _printed(_plane_program("cipher"), str(size), str(rounds))
 
 

@@ -25,7 +25,7 @@ SIZES = {64 << 10: 400, 1 << 20: 100, 64 << 20: 5}  # bytes: copies in each of t
 CLONE_NEWNET = 0x40000000  # of unshare(2)
 TLS_GOAL = 1.15  # times TCP
 CIPHERS = ("aes_128", "aes_256", "chacha20")  # the first is the one that is used
-SIDES = {"to_device": ("ring", "aws_lc_rs"), "to_host": ("aws_lc_rs", "ring")}  # what encrypts, and what decrypts
+SIDES = {"to_device": ("guest", "host"), "to_host": ("host", "guest")}  # what encrypts, and what decrypts
 GOALS = {
     **{("shm", size): goal for size, goal in zip(SIZES, (25, 3, 1.6), strict=True)},  # times memcpy
     **{("tcp", size): 1.6 for size in (1 << 20, 64 << 20)},  # times a bare socket

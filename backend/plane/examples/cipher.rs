@@ -2,8 +2,9 @@
 //!
 //! Usage: cipher BYTES ROUNDS
 //!
-//! Encrypts and decrypts BYTES in place, in pieces as long as TLS's records, with the guest's library (ring) and with the host's (AWS-LC).
+//! Encrypts and decrypts BYTES in place, in pieces as long as TLS's records, with the guest's library (ring) and with the host's.
 
+use plane::security::encrypts_by_aws_lc;
 use std::error::Error;
 
 /// The longest record of TLS (RFC 8446, 5.1), and what GCM and Poly1305 put behind it.
@@ -57,13 +58,12 @@ macro_rules! library {
             }
 
             /// Of each cipher.
-            pub fn all(bytes: usize, rounds: usize) -> Result<Vec<String>, String> {
+            pub fn all(side: &str, bytes: usize, rounds: usize) -> Result<Vec<String>, String> {
                 let ciphers = [("aes_128", &AES_128_GCM), ("aes_256", &AES_256_GCM), ("chacha20", &CHACHA20_POLY1305)];
                 let mut found = Vec::new();
                 for (name, cipher) in ciphers {
                     let [seal, open] = measure(cipher, bytes, rounds).map_err(|_| format!("{name} cannot be used"))?;
-                    let library = stringify!($library);
-                    found.push(format!("\"{library}_{name}_seal\": {seal:.4}, \"{library}_{name}_open\": {open:.4}"));
+                    found.push(format!("\"{side}_{name}_seal\": {seal:.4}, \"{side}_{name}_open\": {open:.4}"));
                 }
                 Ok(found)
             }
@@ -78,7 +78,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [bytes, rounds] = &arguments[..] else { return Err("usage: cipher BYTES ROUNDS".into()) };
     let (bytes, rounds) = (bytes.parse()?, rounds.parse()?);
-    let found = [ring::all(bytes, rounds)?, aws_lc_rs::all(bytes, rounds)?].concat();
+    let of_host = if encrypts_by_aws_lc() { aws_lc_rs::all } else { ring::all };
+    let found = [ring::all("guest", bytes, rounds)?, of_host("host", bytes, rounds)?].concat();
     println!("{{{}}}", found.join(", "));
     Ok(())
 }

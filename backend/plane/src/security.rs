@@ -9,7 +9,7 @@ use crate::server::Inner;
 use crate::socket::{Socket, Stream};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::{aws_lc_rs, ring, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -126,8 +126,7 @@ pub(crate) fn open(
 }
 
 fn config(certificate: &[u8], key: &[u8], guests: Option<&[u8]>) -> Result<Arc<ServerConfig>, String> {
-    // Its ciphers take half of the time of ring's where the processor has AVX-512. Guests use ring, which is smaller.
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&version::TLS13])
         .map_err(|error| error.to_string())?;
@@ -150,6 +149,24 @@ fn config(certificate: &[u8], key: &[u8], guests: Option<&[u8]>) -> Result<Arc<S
     config.alpn_protocols = vec![HTTP2.to_vec()];
     config.send_tls13_tickets = 0; // a guest whose certificate was revoked takes no session up again
     Ok(Arc::new(config))
+}
+
+fn provider() -> CryptoProvider {
+    if encrypts_by_aws_lc() {
+        aws_lc_rs::default_provider()
+    } else {
+        ring::default_provider()
+    }
+}
+
+/// Its ciphers take half of the time of ring's by AVX-512, and twice as long without it. Guests use ring, which is smaller.
+#[must_use]
+pub fn encrypts_by_aws_lc() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let found = is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("vaes");
+    #[cfg(not(target_arch = "x86_64"))]
+    let found = true;
+    found
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
