@@ -11,7 +11,7 @@ use crate::layout::mask;
 
 /// A pattern that breaks later than this closes the run instead: to turn it into values costs as much as the iterations
 /// that held it.
-pub(crate) const REFORM_LIMIT: u64 = 32;
+pub(crate) const REFORM_LIMIT: u64 = 16;
 /// Values between two looks at whether a column of values has become something shorter.
 const REVIEW: usize = 16;
 /// The longest period that is looked for.
@@ -56,11 +56,6 @@ impl Column {
     #[inline]
     fn affine(&self, k: u64) -> u64 {
         self.start.wrapping_add(self.step.wrapping_mul(k)) & mask(self.width.into())
-    }
-
-    /// What is to be checked by itself: not by comparing with what is expected.
-    pub(crate) fn is_lazy(&self) -> bool {
-        matches!(self.form, Form::Values | Form::Same { .. })
     }
 }
 
@@ -107,13 +102,19 @@ pub(crate) fn take(columns: &mut [Column], index: usize, k: u64, found: u64) -> 
         Form::Values => {
             column.values.push(found);
             let seen = column.values.len();
-            if matches!(seen, 4 | 8) || seen.is_multiple_of(REVIEW) && seen <= 16 * REVIEW {
+            if is_looked_at(seen) && seen <= 16 * REVIEW {
                 return review(columns, index);
             }
         }
         _ => {}
     }
     false
+}
+
+/// Whether a column of values is looked at when it has so many.
+#[inline]
+pub(crate) fn is_looked_at(seen: usize) -> bool {
+    matches!(seen, 4 | 8) || seen.is_multiple_of(REVIEW)
 }
 
 fn reform(columns: &mut [Column], index: usize, k: u64, found: u64) {

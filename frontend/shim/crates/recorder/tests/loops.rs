@@ -131,6 +131,12 @@ fn a_loop_entered_again_sends_columns_only() {
 }
 
 #[test]
+fn loops_of_growing_length_are_no_lists_of_values() {
+    let bytes = bytes(60, |r, i| (0..=i).for_each(|j| r.launch(1, 16, &[BASE + 64 * j, i])));
+    assert!(bytes < 6500, "{bytes}");
+}
+
+#[test]
 fn a_hint_makes_the_second_iteration_fold() {
     let mut recording = Recording::new();
     for i in 0..10 {
