@@ -67,6 +67,8 @@ pub struct Site {
     pub remaining: Option<Expression>,
     /// Dense over all manifests.
     pub number: u32,
+    /// Where it is the first call of every iteration of its loop: the loop's number and 1; else 0.
+    pub begins: u32,
     /// What begins here.
     sliced: Option<&'static Sliced>,
 }
@@ -87,11 +89,6 @@ impl Site {
         std::ptr::eq(self.used, other.used)
             && (self.entry.in_loop == other.entry.in_loop
                 || self.used.manifest.is_within(self.entry.in_loop, other.entry.in_loop))
-    }
-
-    /// Whether it is the first call of every iteration of its loop.
-    pub fn begins_iteration(&self) -> bool {
-        self.entry.position == 0 && self.entry.flags & CONDITIONAL == 0
     }
 
     /// Whether it is the last call of an iteration of its loop.
@@ -309,7 +306,9 @@ impl Used {
             let (more, remaining) = (expression(entry.more), expression(entry.remaining));
             MET.fetch_add(1, Relaxed);
             let (number, sliced) = (self.first_number + index, self.slice_at(return_address));
-            &*Box::leak(Box::new(Site { used: self, entry, more, remaining, number, sliced }))
+            let first = entry.position == 0 && entry.flags & CONDITIONAL == 0;
+            let begins = if first { self.loops[entry.in_loop as usize].number + 1 } else { 0 };
+            &*Box::leak(Box::new(Site { used: self, entry, more, remaining, number, begins, sliced }))
         });
         let joining = self.manifest.joined_at(return_address).map(|copy| {
             let joining = Joining { copy: copy.clone(), object: self.object };

@@ -27,6 +27,7 @@ use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Part};
 use crate::function::Operation;
 use crate::manifests;
+use crate::thread_state::with_state;
 use crate::{lazy_readback, output, process, work};
 
 pub mod deciding;
@@ -39,7 +40,7 @@ mod thread;
 
 use loop_prediction::Iteration;
 use ranges::Ranges;
-use thread::{Thread, THREAD};
+pub(crate) use thread::Thread;
 
 /// A call has failed.
 static FAILED: AtomicBool = AtomicBool::new(false);
@@ -54,6 +55,12 @@ static DEFERRED_READS: AtomicU64 = AtomicU64::new(0);
 static JOINED: AtomicU64 = AtomicU64::new(0);
 static COMPLETED: AtomicU64 = AtomicU64::new(0);
 
+/// Runs `body` with what this thread has; `None` when it is ending.
+#[inline(always)]
+fn of_thread<T>(body: impl FnOnce(&Thread) -> T) -> Option<T> {
+    with_state(|state| body(&state.permissions))
+}
+
 /// Whether calls are looked at: lazy readbacks owe synchronizations, too.
 #[inline]
 fn active() -> bool {
@@ -65,7 +72,10 @@ fn active() -> bool {
 pub fn arrive(operation: Operation) {
     if active() {
         stepping::arrive();
-        let _ = THREAD.try_with(|thread| thread.arrive(operation));
+        if Part::of(operation) == Part::Stub {
+            return;
+        }
+        let _ = of_thread(|thread| thread.arrive(operation));
     }
 }
 
@@ -73,11 +83,14 @@ pub fn arrive(operation: Operation) {
 #[inline]
 pub fn leave(operation: Operation) {
     if active() {
-        let _ = THREAD.try_with(|thread| {
-            thread.leave(Part::of(operation));
-            // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
-            thread.inside.set(thread.inside.get().saturating_sub(1));
-        });
+        let part = Part::of(operation);
+        if part != Part::Stub {
+            let _ = of_thread(|thread| {
+                thread.leave(part);
+                // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
+                thread.inside.set(thread.inside.get().saturating_sub(1));
+            });
+        }
         stepping::leave();
     }
 }
@@ -98,7 +111,7 @@ pub fn failed() {
 /// Whether the synchronization under way may be answered at once.
 pub fn local_sync() -> bool {
     let permitted = manifests::active()
-        && THREAD.try_with(|thread| thread.has(LOCAL_SYNC)).unwrap_or(false)
+        && of_thread(|thread| thread.has(LOCAL_SYNC)).unwrap_or(false)
         && !manifests::any_managed()
         && !device_may_write_host_memory()
         && !work::reads_pending()
@@ -127,14 +140,14 @@ pub fn before_another_stream() {
 
 /// The call under way waits for work as far as the program can tell, and has not waited.
 pub fn owe_synchronization() {
-    let _ = THREAD.try_with(|thread| thread.unsynchronized.set(true));
+    let _ = of_thread(|thread| thread.unsynchronized.set(true));
     UNSYNCHRONIZED.store(true, Release);
 }
 
 /// Does something for the session outside of a call: the clock that it reads is not the program's.
 pub fn within(body: impl FnOnce()) {
     let step = |by: i32| {
-        let _ = THREAD.try_with(|thread| thread.inside.set(thread.inside.get().saturating_add_signed(by)));
+        let _ = of_thread(|thread| thread.inside.set(thread.inside.get().saturating_add_signed(by)));
     };
     step(1);
     body();
@@ -148,22 +161,17 @@ pub fn any_failure() -> bool {
 
 /// Whether the call under way comes from a loop that a manifest describes.
 pub fn in_known_loop() -> bool {
-    manifests::active() && THREAD.try_with(|thread| thread.site.get().is_some()).unwrap_or(false)
+    manifests::active() && of_thread(|thread| thread.site.get().is_some()).unwrap_or(false)
 }
 
 /// For the recorder, once a call: the loop of which a record is the first of an iteration, 0 for none.
 #[inline]
 pub fn take_hint() -> u32 {
     if manifests::active() {
-        hint()
+        of_thread(|thread| thread.hint.take()).unwrap_or(0)
     } else {
         0
     }
-}
-
-#[inline(never)]
-fn hint() -> u32 {
-    THREAD.try_with(|thread| thread.hint.take()).unwrap_or(0)
 }
 
 /// The iteration of which the launch under way, from `site`, is the first call; once, and only where a manifest
@@ -181,7 +189,7 @@ pub fn take_predicted() -> Option<Box<Iteration>> {
 fn predicted() -> Option<Box<Iteration>> {
     loop_prediction::taken();
     let (_, site) = frame::thread_and_site();
-    let iteration = THREAD.try_with(|thread| thread.predicted.take()).ok().flatten()?;
+    let iteration = of_thread(|thread| thread.predicted.take()).flatten()?;
     // Another call may have come in between.
     (iteration.launches.first()?.site == site).then_some(iteration)
 }
@@ -202,20 +210,20 @@ pub fn copy_to_host(start: usize, length: usize) -> Copy {
     if !manifests::active() || output::expected() {
         return Copy::Plain;
     }
-    THREAD.try_with(|thread| thread.copy_to_host(start, length)).unwrap_or(Copy::Plain)
+    of_thread(|thread| thread.copy_to_host(start, length)).unwrap_or(Copy::Plain)
 }
 
 /// The copy under way is none to the host: it need not wait for joined copies.
 #[inline]
 pub fn not_to_host() {
     if OWING.load(Relaxed) > 0 {
-        let _ = THREAD.try_with(|thread| thread.completes_joined.set(false));
+        let _ = of_thread(|thread| thread.completes_joined.set(false));
     }
 }
 
 /// A copy to `[start, start + length)` was recorded for later.
 pub fn deferred(start: usize, length: usize) {
-    let _ = THREAD.try_with(Thread::defer);
+    let _ = of_thread(Thread::defer);
     // Counted first: the ranges are cleared only while no thread is counted.
     RANGES.lock().unwrap_or_else(PoisonError::into_inner).add(start, start.saturating_add(length));
 }
@@ -243,7 +251,7 @@ fn any_touched(mut places: impl Iterator<Item = (usize, usize)>) -> bool {
 #[inline]
 pub fn answered() {
     if OWING.load(Relaxed) > 0 {
-        let _ = THREAD.try_with(Thread::arrived);
+        let _ = of_thread(Thread::arrived);
     }
 }
 
@@ -258,7 +266,9 @@ pub fn synchronization_owed() -> bool {
 /// so are its joined copies.
 #[cfg(not(test))]
 pub fn before_clock() {
-    let _ = THREAD.try_with(|thread| {
+    // A thread that has made no call owes nothing.
+    let _ = crate::thread_state::with_known_state(|state| {
+        let thread = &state.permissions;
         if active() && thread.inside.get() == 0 {
             thread.complete_joined();
         }

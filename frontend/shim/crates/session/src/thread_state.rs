@@ -1,5 +1,5 @@
-//! What each thread of the program has for itself and needs at nearly every call: its counts, and what the layers above
-//! keep for it.
+//! What each thread of the program has for itself and needs at nearly every call: its counts, its permissions, and what
+//! the layers above keep for it.
 //!
 //! The thread's block (`frame`) points to it once the thread has made a call: a thread-local of this library is found
 //! by a call of the dynamic linker's. Without a block (other architectures than x86-64) it is found in that way. A
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use self::counters::Counters;
 use crate::frame;
+use crate::permission::Thread as Permissions;
 
 /// What a thread has for itself beside its counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,7 @@ const USES: usize = Use::Contexts as usize + 1;
 /// See the module's comment.
 pub struct ThreadState {
     counters: Arc<Counters>,
+    pub(crate) permissions: Permissions,
     kept: [OnceCell<Kept>; USES],
 }
 
@@ -96,13 +98,19 @@ impl<T: Default + 'static> Slot<T> {
 
 impl Drop for ThreadState {
     fn drop(&mut self) {
+        frame::set_state(self);
+        self.permissions.end(); // with all that the thread has: what it owes is of a context
         frame::set_state(std::ptr::null());
         counters::end(&self.counters);
     }
 }
 
 thread_local! {
-    static STATE: ThreadState = ThreadState { counters: counters::begin(), kept: [const { OnceCell::new() }; USES] };
+    static STATE: ThreadState = ThreadState {
+        counters: counters::begin(),
+        permissions: Permissions::new(),
+        kept: [const { OnceCell::new() }; USES],
+    };
 }
 
 /// Runs `body` with what this thread has; `None` when it is ending.
@@ -114,6 +122,14 @@ pub fn with_state<T>(body: impl FnOnce(&ThreadState) -> T) -> Option<T> {
     }
     // SAFETY: this thread's, and null before it goes.
     Some(body(unsafe { &*known }))
+}
+
+/// The same, of a thread that has made a call; `None` as well where it is known that it has not.
+pub fn with_known_state<T>(body: impl FnOnce(&ThreadState) -> T) -> Option<T> {
+    if frame::has_state() == Some(false) {
+        return None;
+    }
+    with_state(body)
 }
 
 #[cold]

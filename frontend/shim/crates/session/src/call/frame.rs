@@ -203,6 +203,11 @@ pub fn state() -> *const ThreadState {
     block().map_or(std::ptr::null(), |block| unsafe { (*block).state.get() })
 }
 
+/// Whether the thread has something for itself; `None`: that is not known here.
+pub fn has_state() -> Option<bool> {
+    block().map(|_| !state().is_null())
+}
+
 /// From now on this is what the thread has for itself.
 pub fn set_state(state: *const ThreadState) {
     if let Some(block) = block() {

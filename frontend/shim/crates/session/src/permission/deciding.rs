@@ -16,7 +16,7 @@ use slices::form::{Origin, Spot};
 use slices::invariant::Invariants;
 use slices::Slice;
 
-use super::thread::{Thread, THREAD};
+use super::{of_thread, Thread};
 use crate::above::device_may_write_host_memory;
 use crate::frame::{self, Registers};
 use crate::manifests::{self, Site, Used};
@@ -164,7 +164,7 @@ pub(super) fn arrive(thread: &Thread, again: bool) {
 #[cold]
 pub fn begin() -> Option<Beginning> {
     WAITING.store(false, Relaxed);
-    let (site, again) = THREAD.try_with(|thread| (thread.site.get(), thread.again.get())).ok()?;
+    let (site, again) = of_thread(|thread| (thread.site.get(), thread.again.get()))?;
     let site: &'static Site = site?;
     let sliced = site.sliced()?;
     let session = process::opened_session().filter(|session| session.can_lead())?;

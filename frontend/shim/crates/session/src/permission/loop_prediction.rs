@@ -85,12 +85,13 @@ pub fn taken() {
 }
 
 /// The iteration that begins at a site, whose call is under way. `remaining`: how often the site is reached again.
-pub fn at(site: &'static Site, remaining: Option<u64>) -> Option<Box<Iteration>> {
+#[cold]
+pub fn at(site: &'static Site, remaining: u64) -> Option<Box<Iteration>> {
     let each = site.in_loop();
     if !each.predictable.swap(false, Relaxed) {
         return None;
     }
-    let count = remaining?.checked_add(1)?;
+    let count = remaining.checked_add(1)?;
     let registers = frame::registers()?;
     let here = Here::new(&registers, site.used.object);
     let (manifest, bias): (&'static Manifest, usize) = (&site.used.manifest, site.used.object.bias);

@@ -15,6 +15,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::OnceLock;
 
 use iced_x86::{
@@ -57,6 +58,9 @@ thread_local! {
     };
 }
 
+/// Some thread has had a place to watch: without one, calls spare the look at their thread's.
+static USED: AtomicBool = AtomicBool::new(false);
+
 /// Whether joined copies are verified in this process.
 pub(super) fn is_on() -> bool {
     cfg!(target_arch = "x86_64") && process::opened_session().is_some_and(client::Session::verifies)
@@ -64,11 +68,15 @@ pub(super) fn is_on() -> bool {
 
 /// The copy to `[start, start + length)` under way would join.
 pub(super) fn add(start: usize, length: usize) {
+    USED.store(true, Relaxed);
     let _ = STEPS.try_with(|steps| steps.places.borrow_mut().push(start..start.saturating_add(length)));
 }
 
 /// The copies would be complete now.
 pub(super) fn end() {
+    if !USED.load(Relaxed) {
+        return;
+    }
     let _ = STEPS.try_with(|steps| {
         stop(steps);
         steps.places.borrow_mut().clear();
@@ -78,6 +86,9 @@ pub(super) fn end() {
 /// A call of the program begins. A destination that was touched ends the session.
 #[inline]
 pub(super) fn arrive() {
+    if !USED.load(Relaxed) {
+        return;
+    }
     let _ = STEPS.try_with(|steps| {
         if steps.stepping.get() {
             stop(steps);
@@ -91,6 +102,9 @@ pub(super) fn arrive() {
 /// A call of the program is done: from here to the next one the thread is stopped at its instructions.
 #[inline]
 pub(super) fn leave() {
+    if !USED.load(Relaxed) {
+        return;
+    }
     let _ = STEPS.try_with(|steps| {
         if !steps.places.borrow().is_empty() {
             begin(steps);

@@ -21,7 +21,7 @@ use crate::{process, work};
 /// Recently used sites of a thread.
 const CACHE: usize = 64;
 
-pub(super) struct Thread {
+pub(crate) struct Thread {
     cache: RefCell<[(usize, Found); CACHE]>,
     /// Of the call under way.
     pub(super) site: Cell<Option<&'static Site>>,
@@ -54,8 +54,8 @@ pub(super) struct Thread {
     pub(super) predicted: Cell<Option<Box<Iteration>>>,
 }
 
-thread_local! {
-    pub(super) static THREAD: Thread = const {
+impl Thread {
+    pub(crate) const fn new() -> Self {
         Thread {
             cache: RefCell::new([(0, Found { site: None, joining: None }); CACHE]),
             site: Cell::new(None),
@@ -74,14 +74,6 @@ thread_local! {
             predictions: Predictions::new(),
             predicted: Cell::new(None),
         }
-    };
-}
-
-impl Drop for Thread {
-    /// The thread ends, and with it the storage that its copies may go to.
-    fn drop(&mut self) {
-        self.inside.set(1);
-        self.complete();
     }
 }
 
@@ -112,19 +104,23 @@ impl Thread {
     pub(super) fn arrive(&self, operation: Operation) {
         self.inside.set(self.inside.get() + 1);
         let part = Part::of(operation);
-        if matches!(part, Part::Stub | Part::Registration) {
+        if part == Part::Registration {
             return;
+        }
+        let (address, saved) = (frame::site(), frame::saves_arguments());
+        let decided = part == Part::Launch && address != 0 && self.pushed.get() == address;
+        if decided && self.site.get().is_some() {
+            return; // at the push, and no other call has come in between
         }
         if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
             self.unsynchronized.set(false);
             work::finish_work();
         }
-        let (address, saved) = (frame::site(), frame::saves_arguments());
         let Found { site, joining } = self.find(address);
         self.joining.set(joining);
         self.completes_joined.set(self.joined.get() && joining.is_none() && may_complete_after(operation));
-        if part == Part::Launch && address != 0 && self.pushed.get() == address {
-            // What it is was decided at the push, unless another call came in between.
+        if decided {
+            // The manifest may have come since.
             if !same(self.site.replace(site), site) {
                 self.predictions.forget_count();
             }
@@ -132,7 +128,7 @@ impl Thread {
         }
         let before = self.site.replace(site);
         self.pushed.set(if part == Part::Push { address } else { 0 });
-        self.hint.set(site.filter(|site| site.begins_iteration()).map_or(0, |site| site.in_loop().number + 1));
+        self.hint.set(site.map_or(0, |site| site.begins));
         self.predictions.forget();
         self.complete_after.set(false);
         if let Some(of) = self.reads_of.get().filter(|_| self.reads.get() > 0) {
@@ -152,14 +148,22 @@ impl Thread {
                 deciding::arrive(self, before.is_some_and(|before| before.is_within_loop_of(site)));
             }
             self.predictions.evaluate(site);
-            if site.begins_iteration() && site.in_loop().predictable.load(Relaxed) {
-                self.predicted.set(loop_prediction::at(site, self.predictions.remaining()));
+            if let Some(remaining) = self.predictions.remaining().filter(|_| site.begins != 0) {
+                if site.in_loop().predictable.load(Relaxed) {
+                    self.predicted.set(loop_prediction::at(site, remaining));
+                }
             }
         }
     }
 
+    /// The thread ends, and with it the storage that its copies may go to.
+    pub(crate) fn end(&self) {
+        self.inside.set(1);
+        self.complete();
+    }
+
     pub(super) fn leave(&self, part: Part) {
-        if matches!(part, Part::Stub | Part::Registration | Part::Push) {
+        if matches!(part, Part::Registration | Part::Push) {
             return;
         }
         if self.complete_after.replace(false) || self.completes_joined.replace(false) {
