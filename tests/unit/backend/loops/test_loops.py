@@ -177,6 +177,7 @@ def test_version_1_knows_no_loops(host: Any) -> None:
         host.end(session, "test")
 
 
+@pytest.mark.usefixtures("early_plans")
 def test_a_plan_outlives_what_is_made_beside_it(guest: Any) -> None:
     """Programs that give one template after the other would have each loop planned anew."""
     plans = guest.session._replay.plans
@@ -194,6 +195,7 @@ def test_a_plan_outlives_what_is_made_beside_it(guest: Any) -> None:
     assert not plans(1) + plans(2), "an object that they may hold has ended"
 
 
+@pytest.mark.usefixtures("early_plans")
 def test_what_could_not_be_planned_may_be_possible_later(guest: Any) -> None:
     plans = guest.session._replay.plans
     body = encode("MEMSET", guest.base, 0, 64, 1, 0, 1, 16, 0)
