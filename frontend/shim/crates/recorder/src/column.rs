@@ -10,7 +10,7 @@
 use crate::layout::mask;
 
 /// A pattern that breaks later than this closes the run instead: to turn it into values costs as much as the iterations
-/// that held it.
+/// that held it. As many records are a REPEAT's price (`policy`), so loops that are entered again stay what they are.
 pub(crate) const REFORM_LIMIT: u64 = 16;
 /// Values between two looks at whether a column of values has become something shorter.
 const REVIEW: usize = 16;

@@ -1,8 +1,8 @@
 //! A run: iterations of one body, as they come.
 //!
 //! The next iteration is predicted (`expected`); a record that equals its prediction costs one comparison and the steps
-//! of its moving holes. Everything else (first iterations, columns without a prediction, deviations) takes the slower
-//! way through the columns.
+//! of its moving holes. Where a hole may hold any value, the record's own is the prediction. Everything else (first
+//! iterations, columns that follow others or are to be looked at, deviations) takes the slower way through the columns.
 //!
 //! k counts iterations since the columns began; those below `base` are sent, and a further REPEAT continues them.
 
