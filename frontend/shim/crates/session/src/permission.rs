@@ -72,9 +72,6 @@ fn active() -> bool {
 pub fn arrive(operation: Operation) {
     if active() {
         stepping::arrive();
-        if Part::of(operation) == Part::Stub {
-            return;
-        }
         let _ = of_thread(|thread| thread.arrive(operation));
     }
 }
@@ -83,14 +80,11 @@ pub fn arrive(operation: Operation) {
 #[inline]
 pub fn leave(operation: Operation) {
     if active() {
-        let part = Part::of(operation);
-        if part != Part::Stub {
-            let _ = of_thread(|thread| {
-                thread.leave(part);
-                // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
-                thread.inside.set(thread.inside.get().saturating_sub(1));
-            });
-        }
+        let _ = of_thread(|thread| {
+            thread.leave(Part::of(operation));
+            // Last: sending reads the clock, under a lock. The call that opened the session has not arrived.
+            thread.inside.set(thread.inside.get().saturating_sub(1));
+        });
         stepping::leave();
     }
 }

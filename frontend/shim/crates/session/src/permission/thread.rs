@@ -104,13 +104,13 @@ impl Thread {
     pub(super) fn arrive(&self, operation: Operation) {
         self.inside.set(self.inside.get() + 1);
         let part = Part::of(operation);
-        if part == Part::Registration {
+        if matches!(part, Part::Stub | Part::Registration) {
             return;
         }
         let (address, saved) = (frame::site(), frame::saves_arguments());
         let decided = part == Part::Launch && address != 0 && self.pushed.get() == address;
         if decided && self.site.get().is_some() {
-            return; // at the push, and no other call has come in between
+            return; // what it is was decided at the push: another call in between would have taken its place
         }
         if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
             self.unsynchronized.set(false);
@@ -163,7 +163,7 @@ impl Thread {
     }
 
     pub(super) fn leave(&self, part: Part) {
-        if matches!(part, Part::Registration | Part::Push) {
+        if matches!(part, Part::Stub | Part::Registration | Part::Push) {
             return;
         }
         if self.complete_after.replace(false) || self.completes_joined.replace(false) {
