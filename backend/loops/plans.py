@@ -37,8 +37,7 @@ class Worth(NamedTuple):
     asking: int
 
 
-# The plane does records by itself, in 0.17 us each; a plan spares 0.1 of it. Python is cold when it comes to a plan: 0.3 ms for making it, as
-# much for the device's table, 0.1 ms for asking.
+# The plane does records by itself, and a plan spares about half of their time. Python is cold when a guest's session comes to its first plan.
 BY_PLANE = Worth(4000, 40, 1000)
 BY_PYTHON = Worth(16, 4, 16)
 

@@ -111,7 +111,7 @@ pub(crate) fn take(columns: &mut [Column], index: usize, k: u64, found: u64) -> 
     false
 }
 
-/// Whether a column of values is looked at when it has so many.
+/// Whether a column of values is looked at, by `review` or `decided`, when it has so many.
 #[inline]
 pub(crate) fn is_looked_at(seen: usize) -> bool {
     matches!(seen, 4 | 8) || seen.is_multiple_of(REVIEW)

@@ -16,7 +16,7 @@ use tape::MAX_CONTINUED_BYTES;
 /// Explicit values of one run, in bytes: more, and it is sent so far.
 const MAX_VALUES: usize = 64 << 10;
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Step {
     start: u32,
     end: u32,
@@ -113,15 +113,14 @@ impl Run {
         if !self.warm {
             return false;
         }
-        let Some(step) = self.plan.get(self.pos) else { return false };
-        let (start, end) = (step.start as usize, step.end as usize);
-        if step.lazy || step.values && !self.expect_values(record) {
+        let Some(&step) = self.plan.get(self.pos) else { return false };
+        if step.lazy || step.values && !self.expect_values(step, record) {
             return false;
         }
-        if self.expected.get(start..end) != Some(record) {
+        let start = step.start as usize;
+        if self.expected.get(start..step.end as usize) != Some(record) {
             return false;
         }
-        let Some(step) = self.plan.get(self.pos) else { return false };
         for hole in &self.moves[step.moves.0 as usize..step.moves.1 as usize] {
             match *hole {
                 Move::Word { at, bits, step } => {
@@ -152,8 +151,7 @@ impl Run {
     }
 
     /// Where values may be any, those of the record are expected. False: a column is to be looked at with the next one.
-    fn expect_values(&mut self, record: &[u8]) -> bool {
-        let Some(step) = self.plan.get(self.pos) else { return false };
+    fn expect_values(&mut self, step: Step, record: &[u8]) -> bool {
         let start = step.start as usize;
         if record.len() != step.end as usize - start {
             return false;

@@ -58,8 +58,16 @@ thread_local! {
     };
 }
 
-/// Some thread has had a place to watch: without one, calls spare the look at their thread's.
+/// Some thread has had a place to watch. Elsewhere calls spare the look at their thread's.
 static USED: AtomicBool = AtomicBool::new(false);
+
+/// Runs `body` with what this thread watches.
+#[inline]
+fn of_thread(body: impl FnOnce(&Steps)) {
+    if USED.load(Relaxed) {
+        let _ = STEPS.try_with(body);
+    }
+}
 
 /// Whether joined copies are verified in this process.
 pub(super) fn is_on() -> bool {
@@ -69,15 +77,12 @@ pub(super) fn is_on() -> bool {
 /// The copy to `[start, start + length)` under way would join.
 pub(super) fn add(start: usize, length: usize) {
     USED.store(true, Relaxed);
-    let _ = STEPS.try_with(|steps| steps.places.borrow_mut().push(start..start.saturating_add(length)));
+    of_thread(|steps| steps.places.borrow_mut().push(start..start.saturating_add(length)));
 }
 
 /// The copies would be complete now.
 pub(super) fn end() {
-    if !USED.load(Relaxed) {
-        return;
-    }
-    let _ = STEPS.try_with(|steps| {
+    of_thread(|steps| {
         stop(steps);
         steps.places.borrow_mut().clear();
     });
@@ -86,10 +91,7 @@ pub(super) fn end() {
 /// A call of the program begins. A destination that was touched ends the session.
 #[inline]
 pub(super) fn arrive() {
-    if !USED.load(Relaxed) {
-        return;
-    }
-    let _ = STEPS.try_with(|steps| {
+    of_thread(|steps| {
         if steps.stepping.get() {
             stop(steps);
         }
@@ -102,10 +104,7 @@ pub(super) fn arrive() {
 /// A call of the program is done: from here to the next one the thread is stopped at its instructions.
 #[inline]
 pub(super) fn leave() {
-    if !USED.load(Relaxed) {
-        return;
-    }
-    let _ = STEPS.try_with(|steps| {
+    of_thread(|steps| {
         if !steps.places.borrow().is_empty() {
             begin(steps);
         }
