@@ -23,7 +23,7 @@ from .test_gpu_host import BUILD, OPTIONS, gpu_host
 pytestmark = pytest.mark.guests
 
 PROGRAM = Path(__file__).parents[1] / "programs/plane_records.cu"
-LAUNCHES, ROUNDS = 1000, 100
+LAUNCHES, ROUNDS = 10_000, 100
 SECONDS = 30
 IN_ORDER = OPTIONS | {"FARLANE_TEST": "windows-stay"}
 

@@ -27,7 +27,7 @@ int main(int count, char **)
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaEventCreate(&event));
     CHECK(cudaMemcpy(words, &word, sizeof word, cudaMemcpyHostToDevice));
-    for (unsigned i = 0; i < 1000; i++) {
+    for (unsigned i = 0; i < 10000; i++) {
         mix<<<1, 1, 0, stream>>>(words, i);
         word = word * 3 + i;
     }
