@@ -146,7 +146,7 @@ def test_a_measurement_replaces_a_table_and_nothing_else(page: Path) -> None:
     text = page.read_text()
     assert text.startswith("# Speed\n\n<!-- table cars -->\n\n`printf")
     assert "|  | km/h |\n|---|---:|\n| a | 5 |\n| b | 7 |\n\n- fast\n\n<!-- end -->\n\nText.\n" in text
-    assert "counts are exact" in text
+    assert "counts are exact" in " ".join(text.split())  # the machine's name decides where lines end
     assert text == tables.written("speed"), "writing it again changes nothing"
 
 

@@ -107,8 +107,8 @@ impl Predictions {
     }
 
     /// Whether the site is in the middle of its loop, as far as the loop's count was last known. What the count says
-    /// now is of no consequence there, so it is not asked.
-    fn goes_on(&self, site: &'static Site) -> bool {
+    /// now is of no consequence there, so it is not asked. Asked once a call, but for its being false.
+    pub fn goes_on(&self, site: &'static Site) -> bool {
         let mut expected = self.expected.borrow_mut();
         let Expected { remaining, reached } = at(&mut expected, site.number);
         match remaining {

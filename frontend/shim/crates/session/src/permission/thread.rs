@@ -107,11 +107,21 @@ impl Thread {
         if matches!(part, Part::Stub | Part::Registration) {
             return;
         }
-        let (address, saved) = (frame::site(), frame::saves_arguments());
-        let decided = part == Part::Launch && address != 0 && self.pushed.get() == address;
+        let address = frame::site();
+        let again = address != 0 && self.pushed.get() == address;
+        let decided = again && part == Part::Launch;
         if decided && self.site.get().is_some() {
             return; // what it is was decided at the push: another call in between would have taken its place
         }
+        if again && part == Part::Push && self.goes_round() {
+            return;
+        }
+        self.arrive_elsewhere(operation, part, address, decided);
+    }
+
+    /// What is known of the call before says nothing of this one. `decided`: but that it is the launch after its push.
+    #[inline(never)]
+    fn arrive_elsewhere(&self, operation: Operation, part: Part, address: usize, decided: bool) {
         if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
             self.unsynchronized.set(false);
             work::finish_work();
@@ -144,7 +154,7 @@ impl Thread {
             if site.sliced().is_some() && self.joined.get() {
                 self.complete(); // a loop that the host leads begins with nothing owed
             }
-            if site.sliced().is_some() && saved && !FAILED.load(Acquire) {
+            if site.sliced().is_some() && frame::saves_arguments() && !FAILED.load(Acquire) {
                 deciding::arrive(self, before.is_some_and(|before| before.is_within_loop_of(site)));
             }
             self.predictions.evaluate(site);
@@ -154,6 +164,17 @@ impl Thread {
                 }
             }
         }
+    }
+
+    /// The push at `site` follows one from there: whether the loop is in its middle, and nothing is owed or asked, so that
+    /// only the count has changed.
+    fn goes_round(&self) -> bool {
+        let Some(site) = self.site.get().filter(|site| site.sliced().is_none() && self.reads.get() == 0) else {
+            return false;
+        };
+        self.hint.set(site.begins);
+        self.predictions.forget();
+        self.predictions.goes_on(site)
     }
 
     /// The thread ends, and with it the storage that its copies may go to.

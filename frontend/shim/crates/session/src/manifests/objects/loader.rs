@@ -26,11 +26,6 @@ const MOST: usize = 256;
 #[no_mangle]
 pub static farlane_redirected: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 
-/// Whether the calls of the object that is loaded at this bias to the runtime that is linked into it come here.
-pub fn is_redirected(bias: usize) -> bool {
-    farlane_redirected.iter().any(|redirected| redirected.load(Relaxed) == bias | 1)
-}
-
 /// How many objects were ever loaded.
 pub fn count() -> u64 {
     let mut count = 0;
@@ -44,13 +39,19 @@ pub fn count() -> u64 {
 /// The same, and what is loaded now.
 pub fn objects() -> (u64, Vec<Object>) {
     let (mut count, mut found) = (0, Vec::new());
+    let mut redirected: Option<Vec<usize>> = None; // read under the loader's lock
     iterate(&mut |info| {
         count = info.dlpi_adds;
         // SAFETY: the loader's own description of a loaded object.
-        found.extend(unsafe { object(info) });
+        found.extend(unsafe { object(info, redirected.get_or_insert_with(self::redirected)) });
         true
     });
     (count, found)
+}
+
+/// What is in `farlane_redirected`.
+fn redirected() -> Vec<usize> {
+    farlane_redirected.iter().map(|bias| bias.load(Relaxed)).filter(|bias| *bias != 0).collect()
 }
 
 /// Calls `visit` for each object, until it says false.
@@ -66,9 +67,12 @@ fn iterate(visit: &mut dyn FnMut(&dl_phdr_info) -> bool) {
     unsafe { libc::dl_iterate_phdr(Some(next), (&raw mut visit).cast()) };
 }
 
+/// `redirected`: of the objects whose calls to the runtime that is linked into them come here, as in
+/// `farlane_redirected`.
+///
 /// # Safety
 /// `info` describes an object that is loaded and stays so during the call.
-unsafe fn object(info: &dl_phdr_info) -> Option<Object> {
+unsafe fn object(info: &dl_phdr_info, redirected: &[usize]) -> Option<Object> {
     if info.dlpi_phdr.is_null() || info.dlpi_name.is_null() {
         return None;
     }
@@ -88,7 +92,7 @@ unsafe fn object(info: &dl_phdr_info) -> Option<Object> {
         bias,
         segments,
         build_id: None,
-        needs_cuda: is_redirected(bias),
+        needs_cuda: redirected.contains(&(bias | 1)),
         identity: std::sync::OnceLock::new(),
     };
     for header in headers {
