@@ -38,7 +38,7 @@ class Worth(NamedTuple):
 
 
 # The plane does records by itself, and a plan spares about half of their time. Python is cold when a guest's session comes to its first plan.
-BY_PLANE = Worth(4000, 40, 1000)
+BY_PLANE = Worth(2000, 40, 400)
 BY_PYTHON = Worth(16, 4, 16)
 
 
