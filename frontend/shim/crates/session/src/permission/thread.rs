@@ -122,6 +122,7 @@ impl Thread {
     /// What is known of the call before says nothing of this one. `decided`: but that it is the launch after its push.
     #[inline(never)]
     fn arrive_elsewhere(&self, operation: Operation, part: Part, address: usize, decided: bool) {
+        let saved = frame::saves_arguments(); // before a manifest that is found now asks for it
         if asks_for_completion(operation) && UNSYNCHRONIZED.swap(false, Relaxed) {
             self.unsynchronized.set(false);
             work::finish_work();
@@ -154,7 +155,7 @@ impl Thread {
             if site.sliced().is_some() && self.joined.get() {
                 self.complete(); // a loop that the host leads begins with nothing owed
             }
-            if site.sliced().is_some() && frame::saves_arguments() && !FAILED.load(Acquire) {
+            if site.sliced().is_some() && saved && !FAILED.load(Acquire) {
                 deciding::arrive(self, before.is_some_and(|before| before.is_within_loop_of(site)));
             }
             self.predictions.evaluate(site);
