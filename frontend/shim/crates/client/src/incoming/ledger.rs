@@ -5,14 +5,12 @@
 //! anything but credit. A waiter's lock is taken under none.
 
 use crate::incoming::awaited::{Answered, Awaited, Run, Violation};
+use crate::incoming::pace::{Pace, MEASURED};
 use crate::report::spans;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tape::{DataHead, Results};
-
-/// Of fewer calls the time would be the connection's, which this many groups tell, and later one in as many.
-const MEASURED: u64 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -33,9 +31,9 @@ struct State {
     /// The first error of a result that no thread waits for.
     unwatched: i32,
     closed: bool,
-    /// The shortest time in which a group was acknowledged: the way there and back.
-    shortest: Option<Duration>,
-    pace: Duration,
+    pace: Pace,
+    /// When the group before the first one in flight was acknowledged, where that one's work is measured.
+    preceded: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -67,16 +65,6 @@ pub(crate) enum Entry {
 }
 
 impl State {
-    /// How long the host takes for a call of a loop, from the groups that hold many.
-    fn measure(&mut self, work: u64, took: Duration) {
-        let shortest = self.shortest.map_or(took, |shortest| shortest.min(took));
-        self.shortest = Some(shortest);
-        if work >= MEASURED {
-            let nanoseconds = (took - shortest).as_nanos() / u128::from(work);
-            self.pace = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
-        }
-    }
-
     /// The index of what a result is awaited by. Results come in the order of their operations, nearly that of the
     /// entries.
     fn find(&self, group: u64, slot: u32) -> Option<usize> {
@@ -125,6 +113,7 @@ impl Ledger {
         if state.closed {
             return Entry::Closed;
         }
+        // The first groups tell the way there and back, and later one in as many.
         let measured = work >= MEASURED || group <= MEASURED || group.is_multiple_of(MEASURED);
         let sent = spans::begin().or_else(|| measured.then(Instant::now));
         state.in_flight.push_back(Sent { group, context, bytes, work, sent });
@@ -145,7 +134,7 @@ impl Ledger {
 
     /// What a call of a loop took the host, as far as that is known; else zero.
     pub(crate) fn pace(&self) -> Duration {
-        self.state.lock().pace
+        self.state.lock().pace.of_a_call()
     }
 
     /// Groups and bytes sent and not acknowledged.
@@ -232,9 +221,10 @@ impl Ledger {
             Some(sent) if sent.group == group => {
                 let (bytes, work, sent) = (sent.bytes, sent.work, sent.sent);
                 state.in_flight_bytes -= bytes;
-                if let Some(took) = sent.map(|sent| sent.elapsed()) {
-                    state.measure(work, took);
-                    spans::group(group, bytes, took);
+                if let Some(sent) = sent {
+                    let (now, preceded) = (Instant::now(), state.preceded);
+                    state.pace.measure(work, sent, preceded, now);
+                    spans::group(group, bytes, now - sent);
                 }
             }
             other => {
@@ -243,6 +233,7 @@ impl Ledger {
             }
         }
         state.in_flight.pop_front();
+        state.preceded = state.in_flight.front().filter(|next| next.work >= MEASURED).map(|_| Instant::now());
         state.delivered = 0;
         state.cursor = 0;
         let mut answered = Answered::default();

@@ -2,7 +2,7 @@
 //!
 //! A flush (a call that waits, the end of a loop that the manifest knows, exit) sends everything. Otherwise a loop's
 //! iterations cost nothing while they are held, and a part of them costs some 40 bytes however many they are. So the
-//! timer sends a part only where the host has nothing to do, and one of these holds:
+//! timer sends a part only where at most one group is on its way, and one of these holds:
 //!
 //! - the tape holds other work, or nothing of this loop was sent yet (it is 200 us old);
 //! - the host would need more than 50 us, and more than the loop's *patience*, for what is held;
@@ -13,11 +13,10 @@
 //! The patience is a share of the loop's age: 1/64 for the first parts, then 1/8, then 1/2. Holding back can cost that
 //! share of the time, and no more; and as each part multiplies the age, their number grows with the logarithm of the
 //! loop's time only: some 25 parts, 1 KB, for a loop of a second with the one host that is just as fast as the program.
-//! A host that takes less than half the program's time gets the last part with the flush; one that takes more is busy
-//! when a part falls due, and nothing is held back from it.
+//! A host that takes less than half the program's time gets the last part with the flush; one that takes more has two
+//! groups to do when a part falls due, and nothing is held back from it.
 //!
-//! The host's time for a call is measured: what the last part's acknowledgement took, less the way there and back
-//! (`ledger`). A recorded read that nothing waits for is sent together with its record: a part is put off
+//! The host's time for a call is measured (`incoming::pace`). A recorded read that nothing waits for is sent together with its record: a part is put off
 //! while the unfinished iteration holds one.
 
 use crate::report::Section;
@@ -98,7 +97,7 @@ impl Loops {
         }
     }
 
-    /// The host has nothing to do: sends what is worth it. `reads`: some are recorded, and none of them may be left
+    /// The host has little to do: sends what is worth it. `reads`: some are recorded, and none of them may be left
     /// behind in a loop when others are sent.
     pub(crate) fn age(&mut self, tape: &mut Writer, reads: bool, pace: Duration) {
         let pending = self.recorder.pending();

@@ -22,6 +22,7 @@ use tape::operations::code;
 use tape::{operations, whole_records, WriteHead, Writer};
 
 /// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
+/// With one it would have nothing to do for the time of a message there and back, between each and the next.
 const BUSY_GROUPS: usize = 2;
 
 /// How long a tape waits behind which nothing follows soon: a program that waits for it within that time, as most do,
@@ -230,9 +231,6 @@ impl Outbox {
             return Aged::Later;
         }
         if let Some(loops) = self.loops.as_mut().filter(|loops| loops.holds()) {
-            if groups > 0 {
-                return Aged::Later; // the host has work: what a loop holds only grows cheaper
-            }
             let reads = !self.reads.is_empty();
             loops.age(&mut self.writer, reads, ledger.pace());
             if reads && loops.recorder.holds_operation(code::READ, false) {
