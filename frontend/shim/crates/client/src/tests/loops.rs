@@ -64,6 +64,25 @@ fn what_is_held_is_sent_when_the_program_makes_no_call() {
 }
 
 #[test]
+fn one_group_on_its_way_holds_no_loop_back_and_two_do() {
+    let behaviour = Behaviour { gate: tokio::sync::watch::Sender::new(false), ..Behaviour::default() };
+    let host = FakeHost::start(behaviour);
+    let mut config: Config = quiet(&host, Mode::Loops);
+    config.age = Duration::from_micros(200);
+    let session = Session::open(&config, hello).expect("opens");
+    let groups = || session.counters().groups.get();
+    session.defer(|w| operations::memset(w, 0x1000, 64, 64, 1, 7, 1, 1)).expect("alive");
+    eventually("it is sent for its age", || groups() == 1);
+    launches(&session, 100);
+    eventually("the host has not answered, and gets the loop", || groups() == 2);
+    launches(&session, 100);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(groups(), 2);
+    host.gate.send_replace(true);
+    eventually("the rest follows", || replayed(&host).len() == 200);
+}
+
+#[test]
 fn the_end_of_a_loop_sends_what_was_held_and_nothing_else() {
     let host = FakeHost::start(Behaviour::default());
     let session = open(&host, Mode::Loops);
