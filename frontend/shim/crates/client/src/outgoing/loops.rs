@@ -16,8 +16,8 @@
 //! A host that takes less than half the program's time gets the last part with the flush; one that takes more has two
 //! groups to do when a part falls due, and nothing is held back from it.
 //!
-//! The host's time for a call is measured (`incoming::pace`). A recorded read that nothing waits for is sent together with its record: a part is put off
-//! while the unfinished iteration holds one.
+//! The host's time for a call is measured (`incoming::pace`). A recorded read that nothing waits for is sent together
+//! with its record: a part is put off while the unfinished iteration holds one.
 
 use crate::report::Section;
 use recorder::{Reason, Recorder};

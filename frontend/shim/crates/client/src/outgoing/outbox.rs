@@ -22,7 +22,7 @@ use tape::operations::code;
 use tape::{operations, whole_records, WriteHead, Writer};
 
 /// Groups on their way that make an old tape wait for more records: the host is busy, nothing is won by sending less.
-/// With one it would have nothing to do for the time of a message there and back, between each and the next.
+/// With one alone the host would wait between a group and the next, for as long as a message takes there and back.
 const BUSY_GROUPS: usize = 2;
 
 /// How long a tape waits behind which nothing follows soon: a program that waits for it within that time, as most do,
